@@ -21,10 +21,16 @@ HOST_PACKAGES := @anthropic-ai/claude-code@2.1.326 @openai/codex@0.169.0 @google
 HOSTS := .hosts
 HOSTS_READY := $(HOSTS)/.ready-$(shell echo '$(HOST_PACKAGES)' | cksum | cut -d ' ' -f 1)
 
+# The browser in which the explorer's tests read its pages, and what looks for faults in them. Python's playwright, a
+# development package, brings playwright-core along; only `make browser` fetches these.
+BROWSER_PACKAGES := @sparticuz/chromium@153.0.0 axe-core@4.14.0 vnu-jar@26.9.27
+BROWSER := .browser
+BROWSER_READY := $(BROWSER)/.ready-$(shell echo '$(BROWSER_PACKAGES)' | cksum | cut -d ' ' -f 1)
+
 # A longer run: make fuzz LONG=1
 PROFILE := $(if $(LONG),long,ci)
 # Everything but what starts real servers or clients, or takes long by its nature.
-FAST := tests $(addprefix --ignore=tests/,conformance e2e fuzz hostile hosts)
+FAST := tests $(addprefix --ignore=tests/,browser conformance e2e fuzz hostile hosts)
 UNIT := $(FAST) --ignore=tests/property
 CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
 
@@ -40,12 +46,18 @@ help: ## Show this list
 demo: $(READY) ## See what a desk holds, through a real MCP client
 	@$(BIN)/python examples/demo.py
 
+.PHONY: team
+team: $(READY) ## A team desk on this machine: a real Postgres, three replicas and a balancer
+	@$(BIN)/python -m deploy.team
+
 .PHONY: check
 check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" $(FAST)
+	@# The type checker has one core, and the tests have what it leaves: one after the other would take longer.
+	$(BIN)/mypy & types=$$!; \
+	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" $(FAST); tests=$$?; \
+	wait $$types && exit $$tests
 
 .PHONY: slow
 slow: $(READY) ## The tests that take long by their nature, and the laws with many more examples
@@ -72,6 +84,10 @@ hosts: $(READY) $(NODE_READY) $(HOSTS_READY) ## Real hosts with a scripted model
 hosts-record: $(READY) $(NODE_READY) $(HOSTS_READY) ## Write down what the hosts do: tests/hosts/seen and docs/hosts.md
 	CARREL_RECORD_HOSTS=1 $(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/hosts
 	$(BIN)/python -m scripts.docs
+
+.PHONY: browser
+browser: $(READY) $(NODE_READY) $(BROWSER_READY) ## The explorer in a real browser
+	$(BIN)/pytest -q -n 2 --dist loadfile tests/browser
 
 .PHONY: conformance
 conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras
@@ -111,7 +127,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1
-test: check slow hostile fuzz e2e hosts bench-smoke ## Everything; a skipped test is a failure
+test: check slow hostile fuzz e2e browser hosts bench-smoke ## Everything; a skipped test is a failure
 
 .PHONY: docs
 docs: $(READY) ## Write the pages that are generated
@@ -123,7 +139,7 @@ picture: $(READY) ## Take the picture of the demo again: docs/demo.svg
 
 .PHONY: clean
 clean: ## Remove everything that was made here
-	rm -rf $(VENV) $(NODE) $(HOSTS) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(NODE) $(HOSTS) $(BROWSER) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made again whenever pyproject.toml changes; the stamp is written last, so a broken install is repeated.
@@ -134,6 +150,8 @@ $(READY): pyproject.toml
 	@echo "Setting up $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@# Compile the tests once; otherwise each process of the first run does it for itself.
+	@$(BIN)/pytest -q --collect-only tests >/dev/null || true
 	@touch $@
 
 # The stamp's name holds the versions. `allowScripts` lets the node package put its binary in place under npm 12.
@@ -152,4 +170,14 @@ $(HOSTS_READY):
 	@rm -rf $(HOSTS) && mkdir $(HOSTS)
 	@echo '{"private": true, "allowScripts": {"@anthropic-ai/claude-code": true, "opencode-ai": true}}' > $(HOSTS)/package.json
 	@npm install --prefix $(HOSTS) --no-audit --no-fund --loglevel=error $(HOST_PACKAGES) || { echo "npm could not fetch the hosts: $(HOST_PACKAGES)" >&2; exit 1; }
+	@touch $@
+
+# The browser is packed for machines without its libraries and without fonts: what a machine lacks is beside it.
+$(BROWSER_READY): $(NODE_READY) tests/browser/unpack.mjs
+	@command -v npm >/dev/null || { echo "The tests in a browser need npm, to fetch $(BROWSER_PACKAGES) into $(BROWSER)" >&2; exit 1; }
+	@echo "Setting up $(BROWSER) …"
+	@rm -rf $(BROWSER) && mkdir -p $(BROWSER)/chromium
+	@echo '{"private": true}' > $(BROWSER)/package.json
+	@npm install --prefix $(BROWSER) --no-audit --no-fund --loglevel=error $(BROWSER_PACKAGES) || { echo "npm could not fetch what the tests in a browser need: $(BROWSER_PACKAGES)" >&2; exit 1; }
+	@TMPDIR=$(CURDIR)/$(BROWSER)/chromium $(NODE_BIN)/node tests/browser/unpack.mjs $(CURDIR)/$(BROWSER)
 	@touch $@

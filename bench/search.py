@@ -5,7 +5,8 @@
 
 The tree is made here, or is a folder of yours: code and prose whose words are as unevenly frequent as real ones. Beside
 it, in the same minute, stand a plain FTS5 table of whole files, and ripgrep if `rg` is there. Building counts processor
-time, as one core is what it may use; a query is timed by the clock, from the words to the hits that were read again.
+time, as one core is what it may use. A query, from the words to the hits that were read again, is timed by the clock
+and by processor time: the limits are for the latter, which others on the machine lengthen less.
 
 With `--gigabytes` that much text is made, `carrel search --index` indexes it in a process of its own, and its memory is
 measured. It is deleted afterwards.
@@ -51,6 +52,7 @@ MAX_MEMORY_MB: Final = 300
 BUILD: Final = "build, MB/s"
 SIZE: Final = "index to text"
 QUERY: Final = "query, ms"
+CORE: Final = "query, core ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +150,16 @@ def questions(count: int) -> list[str]:
     return [forms[number % len(forms)]() for number in range(count)]
 
 
-def timed(work: Callable[[str], object], queries: Sequence[str]) -> list[float]:
-    """Return the milliseconds that each query takes, after one that warms up."""
+def timed(work: Callable[[str], object], queries: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Return the milliseconds that each query takes, after one that warms up: by the clock, and of its thread."""
     work(queries[0])
-    taken = []
+    taken, used = [], []
     for query in queries:
-        started = time.perf_counter()
+        started, core = time.perf_counter(), time.thread_time()
         work(query)
         taken.append((time.perf_counter() - started) * 1_000)
-    return taken
+        used.append((time.thread_time() - core) * 1_000)
+    return taken, used
 
 
 def measure(folder: Path, plan: Plan, tree: Path | None) -> dict[str, dict[str, list[float]]]:
@@ -172,19 +175,19 @@ def measure(folder: Path, plan: Plan, tree: Path | None) -> dict[str, dict[str, 
     search = Search(Catalog((files,)), str(folder / "ours"), patient)
     ours_s = build(search)
     plain, plain_s = build_plain(folder / "plain.db", tree)
+    ours_ms, ours_core_ms = timed(lambda query: search.search(SearchRequest(query)), queries)
+    plain_ms, plain_core_ms = timed(lambda query: ask_plain(plain, query), queries)
     samples: dict[str, dict[str, list[float]]] = {
         BUILD: {"carrel": [size / 1e6 / ours_s], "plain FTS5": [size / 1e6 / plain_s]},
         SIZE: {
             "carrel": [sum(one.stat().st_size for one in (folder / "ours").iterdir()) / size],
             "plain FTS5": [(folder / "plain.db").stat().st_size / size],
         },
-        QUERY: {
-            "carrel": timed(lambda query: search.search(SearchRequest(query)), queries),
-            "plain FTS5": timed(lambda query: ask_plain(plain, query), queries),
-        },
+        QUERY: {"carrel": ours_ms, "plain FTS5": plain_ms},
+        CORE: {"carrel": ours_core_ms, "plain FTS5": plain_core_ms},
     }
     if shutil.which("rg"):
-        samples[QUERY]["ripgrep"] = timed(lambda query: ask_ripgrep(tree, query), queries[:40])
+        samples[QUERY]["ripgrep"], _ = timed(lambda query: ask_ripgrep(tree, query), queries[:40])
     search.close()
     plain.close()
     return samples
@@ -266,16 +269,16 @@ def late(numbers: Sequence[float]) -> float:
 
 def verdicts(samples: Mapping[str, Mapping[str, list[float]]], plan: Plan) -> dict[str, tuple[float, float, bool]]:
     """Return what must hold: the number found, its limit, and whether it holds."""
-    speed, size, queries = samples[BUILD]["carrel"][0], samples[SIZE]["carrel"][0], samples[QUERY]["carrel"]
+    speed, size, queries = samples[BUILD]["carrel"][0], samples[SIZE]["carrel"][0], samples[CORE]["carrel"]
     return {
         "MB of text a second, at least": (speed, plan.speed, speed >= plan.speed),
         "index to text, at most": (size, plan.size, size <= plan.size),
-        "median of a query, ms": (
+        "median of a query, core ms": (
             statistics.median(queries),
             plan.median_ms,
             statistics.median(queries) <= plan.median_ms,
         ),
-        "95th percentile, ms": (late(queries), plan.late_ms, late(queries) <= plan.late_ms),
+        "95th percentile, core ms": (late(queries), plan.late_ms, late(queries) <= plan.late_ms),
     }
 
 

@@ -7,13 +7,18 @@ ran, fails the run and is named. Without it, skipping is for people who lack a t
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from carrel.core import refresh
 from tests.support.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
 
 SLOW_MACHINES = (HealthCheck.too_slow,)
 
@@ -105,9 +110,47 @@ def _patient_lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(refresh, "PATIENCE_S", PATIENCE_S)
 
 
+@pytest.fixture(scope="session")
+def postgres() -> "PostgresServer":
+    """A Postgres server that all tests of the run share."""
+    from tests.support.postgres import shared_server  # only where a test needs it
+
+    return shared_server()
+
+
+@pytest.fixture
+def store_url(postgres: "PostgresServer") -> Iterator[str]:
+    """The URL of an empty store."""
+    from tests.support.postgres import fresh_schema
+
+    with fresh_schema(postgres) as url:
+        yield url
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A loopback port on which nothing listens."""
+    import socket  # only where a test needs it
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose path is short enough for a Unix socket, and which every user may enter."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="carrel-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def pytest_collection_finish() -> None:
-    """Keep thousands of tests from being looked at again whenever something is thrown away."""
+    """Keep thousands of tests from being looked at again whenever something is thrown away, and look more rarely."""
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 def _watch_for_skips(config: pytest.Config) -> None:

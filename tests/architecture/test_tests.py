@@ -13,15 +13,22 @@ SOURCE = ROOT / "src" / "carrel"
 TESTS = ROOT / "tests"
 
 NOT_FOR_ONE_MODULE = {
+    "stores/test_killing.py": "writers and a server that are killed, through scopes and sage",
     "catalog/test_watcher_hanging.py": "providers that hang, beside the other tests of `watcher`",
     "core/test_memory_bounds.py": "the bounds of caches in several packages",
+    "cli/test_store_settings.py": "`[store]` in every command that reads or shows the configuration",
     "doctor/test_real_faults.py": "faults that need a machine of their own, through the real command",
+    "explorer/test_imports.py": "what is imported before the first page, through the real command",
+    "explorer/test_same_access.py": "what callers see, through every page",
+    "explorer/test_attacks.py": "script injection, through every part of the explorer",
     "files/test_sandbox_attacks.py": "known attacks, beside the other tests of `sandbox`",
     "files/test_sandbox_race.py": "a race against another process, beside the other tests of `sandbox`",
     "providers/alc/test_bounds.py": "hostile files, for every parser of alc",
     "providers/alc/test_messages.py": "answers of alc within the limit of a message, through a server",
     "providers/logs/test_served.py": "processes of a real server, which is started and killed",
+    "providers/sage/test_if_match.py": "writers that race, through every tool of sage that writes",
     "providers/sage/test_starts_nothing.py": "no part of sage starts a program",
+    "providers/scopes/test_if_match.py": "writers that race, through every tool of scopes that writes",
     "providers/scopes/test_hostile.py": "stores that a stranger made, through every part of scopes",
     "providers/workspace/test_attacks.py": "known attacks, through every part of the workspace",
     "providers/workspace/test_denied.py": "names that are never served, through every part of the workspace",
@@ -37,6 +44,16 @@ NOT_FOR_ONE_MODULE = {
 """Test files of a package that are named for behaviour, each with the reason."""
 
 TESTED_THROUGH = {
+    "cli/test_store.py": "providers/logs/copying providers/sage/copying providers/scopes/copying stores/copying",
+    "stores/test_database.py": "stores/migrations/m0001_changes stores/migrations/m0002_scopes "
+    "stores/migrations/m0003_documents stores/migrations/m0006_logs stores/store_errors",
+    "stores/test_session.py": "stores/constraints",
+    "buckets/test_contents.py": "buckets/guarded",
+    "buckets/test_s3.py": "buckets/bounded_http buckets/bucket",
+    "providers/workspace/test_file_source.py": "providers/workspace/file_query",
+    "providers/workspace/test_bucket_root.py": "providers/workspace/bucket_files providers/workspace/bucket_listing "
+    "providers/workspace/bucket_rules",
+    "cli/test_store_settings.py": "stores/settings",
     "app/test_app.py": "app/registration catalog/lazy",
     "app/test_config.py": "app/project app/schema app/trust core/hashing files/userdirs",
     "app/test_gateways.py": "core/gateway",
@@ -44,6 +61,7 @@ TESTED_THROUGH = {
     "catalog/test_watcher.py": "catalog/subscriptions",
     "cli/test_app.py": "__main__ cli/config cli/context cli/exit_codes cli/failures cli/options cli/output "
     "cli/overview cli/read cli/serve cli/serve_http cli/suggestions cli/tokens core/version",
+    "cli/test_browser.py": "cli/open",
     "cli/test_scopes.py": "cli/scopes_work providers/scopes/commands",
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
     "protocol/client_results",
@@ -56,6 +74,9 @@ TESTED_THROUGH = {
     "doctor/test_examination.py": "doctor/checks",
     "doctor/test_hosts.py": "doctor/host_files",
     "doctor/test_setup.py": "doctor/answers",
+    "explorer/test_exact.py": "explorer/model_view",
+    "explorer/test_resources.py": "explorer/folders",
+    "explorer/test_explorer.py": "explorer/leaves explorer/refusals transports/http/pages",
     "files/test_sandbox.py": "files/syscalls",
     "git/test_past.py": "git/commit_walk git/line_diff git/revisions",
     "git/test_patches.py": "git/comparison",
@@ -70,7 +91,7 @@ TESTED_THROUGH = {
     "providers/logs/test_lines.py": "providers/logs/redaction providers/logs/ring",
     "providers/logs/test_process.py": "providers/logs/supervisor",
     "providers/logs/test_provider.py": "providers/logs/log providers/logs/rendering providers/logs/uris",
-    "providers/logs/test_spool.py": "providers/logs/log_index",
+    "providers/logs/test_spool.py": "providers/logs/log_index providers/logs/spool_lines providers/logs/spooled_log",
     "providers/logs/test_tools.py": "providers/logs/flutter providers/logs/process_table providers/logs/settings",
     "providers/mounts/test_provider.py": "providers/mounts/connect providers/mounts/link providers/mounts/lists "
     "providers/mounts/read_cache providers/mounts/saved_lists providers/mounts/settings providers/mounts/uri_mapping",
@@ -82,7 +103,7 @@ TESTED_THROUGH = {
     "providers/sage/test_memory.py": "providers/sage/fields providers/sage/knowledge providers/sage/listing "
     "providers/sage/names providers/sage/system_files",
     "providers/sage/test_rendering.py": "providers/sage/code_links providers/sage/definitions providers/sage/records",
-    "providers/sage/test_saving.py": "providers/sage/arguments providers/sage/file_writes "
+    "providers/sage/test_saving.py": "providers/sage/arguments providers/sage/file_writes providers/sage/folder_files "
     "providers/sage/record_files providers/sage/tools providers/sage/yaml_text",
     "providers/sage/test_search.py": "search/semantic",
     "providers/sage/test_session_start.py": "providers/sage/sanitize",
@@ -92,6 +113,7 @@ TESTED_THROUGH = {
     "providers/scopes/test_json_lines.py": "providers/scopes/importer providers/scopes/original_database",
     "providers/scopes/test_provider.py": "providers/scopes/reader providers/scopes/tree providers/scopes/uris",
     "providers/scopes/test_store.py": "providers/scopes/schema providers/scopes/sqlite",
+    "providers/scopes/test_team_store.py": "providers/scopes/connection",
     "providers/scopes/test_tool_calls.py": "providers/scopes/tool_schemas",
     "providers/workspace/test_file_events.py": "providers/workspace/inotify",
     "providers/workspace/test_ignore_rules.py": "files/gitignore",
@@ -107,11 +129,14 @@ TESTED_THROUGH = {
     "search/test_index.py": "search/hits search/sources",
     "search/test_location.py": "search/settings",
     "search/test_rendering.py": "search/answers",
-    "search/test_store.py": "search/builder search/keeper search/scanning",
+    "search/test_store.py": "search/builder search/scanning",
     "server/test_connection.py": "server/requests",
     "server/test_server.py": "core/bounded_calls core/errors core/faults core/limits protocol/results "
     "protocol/wire_errors server/dispatch server/notifications server/ratelimit",
     "testing/test_contract.py": "testing/harness",
+    "stores/test_feed.py": "stores/migrations/m0004_sessions stores/session_registry",
+    "transports/http/test_shared_sessions.py": "app/replica",
+    "transports/http/test_stored_tokens.py": "stores/migrations/m0005_tokens stores/token_table",
     "transports/http/test_guard.py": "transports/http/app",
     "transports/http/test_jwt.py": "transports/http/fetch",
     "transports/http/test_mcp.py": "protocol/headers transports/http/sse",

@@ -8,6 +8,7 @@ import pytest
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog, close_sources
 from carrel.catalog.pages import seal
+from carrel.core.arguments import InvalidArguments
 from carrel.core.errors import (
     BadArgument,
     BadCursor,
@@ -273,6 +274,7 @@ def test_of_two_equal_fixed_uris_the_one_configured_first_is_taken_and_the_clash
     assert [str(clash) for clash in catalog.clashes()] == ["X:///a is claimed by one and by two; one keeps it"]
 
 
+EVERYWHERE = "start, length, lines, outline, budget; for example ?lines=1-50"
 LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", says("fixed")))
 
 
@@ -285,12 +287,27 @@ LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", sa
         ("desk:///nope?tail=1", NotFound, "Resource not found: desk:///nope?tail=1", None),
         ("desk:///log/a#b", NotFound, "Resource not found: desk:///log/a#b", None),
         ("desk:///log/a%2Fb", NotFound, "Resource not found: desk:///log/a%2Fb", None),
-        ("desk:///log/a?foo=1", BadArgument, "Invalid parameter: foo=1 (known: tail, since)", "foo"),
-        ("desk:///log/a?tail=1&foo=1", BadArgument, "Invalid parameter: foo=1 (known: tail, since)", "foo"),
-        ("desk:///log/a?start=1&foo=1", BadArgument, "Invalid parameter: foo=1 (known: tail, since)", "foo"),
-        ("desk:///fixed?foo=1", BadArgument, "Invalid parameter: foo=1 (unknown)", "foo"),
-        ("desk:///log/a?tail=1&tail=2", BadArgument, "Invalid parameter: tail=2 (given twice)", "tail"),
-        ("desk:///log/a?tail=1&since=1&since=2", BadArgument, "Invalid parameter: since=2 (given twice)", "since"),
+        (
+            "desk:///log/a?foo=1",
+            InvalidArguments,
+            f"Invalid parameter: foo=1 (known: tail, since, {EVERYWHERE})",
+            "foo",
+        ),
+        (
+            "desk:///log/a?tail=1&foo=1",
+            InvalidArguments,
+            f"Invalid parameter: foo=1 (known: tail, since, {EVERYWHERE})",
+            "foo",
+        ),
+        (
+            "desk:///log/a?start=1&foo=1",
+            InvalidArguments,
+            f"Invalid parameter: foo=1 (known: tail, since, {EVERYWHERE})",
+            "foo",
+        ),
+        ("desk:///fixed?foo=1", InvalidArguments, f"Invalid parameter: foo=1 (known: {EVERYWHERE})", "foo"),
+        ("desk:///log/a?tail=1&tail=2", InvalidArguments, "Invalid parameter: tail=2 (given twice)", "tail"),
+        ("desk:///log/a?tail=1&since=1&since=2", InvalidArguments, "Invalid parameter: since=2 (given twice)", "since"),
         ("other:///x", UnknownScheme, "Unknown scheme: other:///x", None),
         ("nothing", BadArgument, "The URI does not start with a scheme, such as workspace: or logs:", "uri"),
         (
@@ -616,8 +633,22 @@ def test_a_reference_may_be_a_uri_of_a_template_with_only_a_query() -> None:
 
 @pytest.mark.parametrize("reference", ["", "x", "test:///nope/{id}", "other:///x", "test:///plain"])
 def test_an_unknown_reference_is_refused(reference: str) -> None:
-    with pytest.raises(BadArgument, match="Unknown reference: "):
+    with pytest.raises(BadArgument) as caught:
         Catalog([Memory()]).complete(reference, "id", "", {})
+
+    example = "(resources/templates/list has the known ones; for example test:///note/{id})"
+    assert caught.value.message == f"Unknown reference: {reference} {example}"
+
+
+def test_an_unknown_variable_of_a_template_names_the_known_ones_with_an_example() -> None:
+    with pytest.raises(BadArgument) as caught:
+        Catalog([Memory()]).complete("test:///query/{id}{?tail,since}", "until", "", {})
+
+    known = 'known: id, tail, since; for example {"name": "id", "value": ""}'
+    assert (caught.value.message, caught.value.data) == (
+        f"Unknown argument: until ({known})",
+        {"parameter": "argument"},
+    )
 
 
 def test_instructions_are_joined() -> None:

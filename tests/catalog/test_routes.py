@@ -8,9 +8,11 @@ import pytest
 from carrel.catalog.catalog import Catalog
 from carrel.core.arguments import Argument, Arguments
 from carrel.core.errors import BadArgument, CarrelError, NotFound, RequestError
-from carrel.core.model import Range, Text
+from carrel.core.model import FOLDER_TYPE, Range, Text
 from carrel.core.provider import Provider, Route
 from carrel.core.record import Value
+
+KNOWN = "known: days, unit, start, length, lines, outline, budget; for example ?days=7"
 
 
 class BedQuery(Value, frozen=True):
@@ -86,9 +88,9 @@ def test_a_reader_gets_its_query_checked_and_the_uri_as_sent(uri: str, text: str
     [
         ("beds://bed/north?days=0", "Invalid parameter: days=0 (expected an integer from 1 to 31)"),
         ("beds://bed/north?days=x", "Invalid parameter: days=x (expected an integer from 1 to 31)"),
-        ("beds://bed/north?day=1", "Invalid parameter: day=1 (known: days, unit; for example ?days=7)"),
+        ("beds://bed/north?day=1", f"Invalid parameter: day=1 ({KNOWN})"),
         ("beds://bed/north?days=1&days=2", "Invalid parameter: days=2 (given twice)"),
-        ("beds://all?day=1", "Invalid parameter: day=1 (known: days, unit; for example ?days=7)"),
+        ("beds://all?day=1", f"Invalid parameter: day=1 ({KNOWN})"),
         ("beds://bed/a/b", "No bed has a slash: a/b"),
         ("beds://bed/a%2Fb", "No bed has a slash: a/b"),
         ("beds://bed/north#x", "No bed has a #"),
@@ -146,3 +148,29 @@ def test_a_provider_words_the_errors_for_uris_that_do_not_fit(uri: str, kind: st
 def test_what_a_provider_raises_itself_is_not_worded_again() -> None:
     assert refusal("beds://bed/a/b", Wordy()).message == "No bed has a slash: a/b"
     assert refusal("beds://bed/north#x", Wordy()).message == "No bed has a #"
+
+
+@pytest.mark.parametrize(
+    ("uri", "known"),
+    [
+        ("search://hits?x=1", "known: q, start, length, lines, outline, budget; for example ?q=words"),
+        ("search://all?x=1", "known: after, outline, budget; for example ?budget=2000"),
+        ("search://one?x=1", "known: start, length, lines, outline, budget; for example ?lines=1-50"),
+    ],
+)
+def test_an_unknown_parameter_names_what_the_route_and_carrel_know_with_an_example(uri: str, known: str) -> None:
+    class FolderQuery(Value, frozen=True):
+        after: str = ""
+
+    class Hits(Provider):
+        name = "search"
+        schemes = ("search",)
+
+        def routes(self) -> Sequence[Route]:
+            return (
+                Route("search://hits{?q}", Text, example="q=words"),
+                Route("search://all", Text, mime_type=FOLDER_TYPE, query=Arguments(FolderQuery)),
+                Route("search://one", lambda: Text("one")),
+            )
+
+    assert refusal(uri, Hits()).message == f"Invalid parameter: x=1 ({known})"

@@ -1,12 +1,16 @@
 """What a caller may have meant: near misses, at a bounded price."""
 
+from collections.abc import Iterator
+
 from carrel import Shelf
 from carrel.catalog import suggestions
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import VIEW_NAMES
 from carrel.catalog.suggestions import near, nearest
+from carrel.core.model import Resource
+from carrel.core.provider import Provider, Route
 from carrel.providers.objects import serve_object
-from carrel.providers.workspace.provider import FileQuery
+from carrel.providers.workspace.file_query import FileQuery
 
 
 def test_the_nearest_names_are_told_and_folders_too() -> None:
@@ -42,3 +46,26 @@ def test_a_folder_of_a_shelf_is_not_offered_since_it_cannot_be_read() -> None:
     catalog = Catalog([serve_object(shelf)])
 
     assert nearest(catalog, "garden://beds") == ["garden://beds/north", "garden://beds/south"]
+
+
+def test_a_large_provider_is_not_looked_through_for_the_names_of_others() -> None:
+    taken = []
+
+    class Large(Provider):
+        name = "large"
+        schemes = ("large",)
+
+        def routes(self) -> tuple[Route, ...]:
+            return ()
+
+        def entries(self, after: str = "") -> Iterator[Resource]:
+            for number in range(3 * suggestions.MOST_COMPARED):
+                taken.append(number)
+                yield Resource(f"large://{number:08}", "x")
+
+    garden = Shelf("garden")
+    garden.resource("garden://parsley")(lambda: "green")
+    catalog = Catalog([Large(), serve_object(garden, "garden")])
+
+    assert nearest(catalog, "large://parsly") == ["garden://parsley"]
+    assert len(taken) <= suggestions.MOST_COMPARED

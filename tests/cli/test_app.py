@@ -119,8 +119,8 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
             "workspace:///b.txt?foo=1",
             2,
             (
-                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format; "
-                "for example ?lines=10-50)"
+                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format, "
+                "outline, budget; for example ?lines=10-50)"
             ),
         ),
         ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}; for example carrel://guide"),

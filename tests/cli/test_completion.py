@@ -1,7 +1,8 @@
-"""Completion in a real bash, and its installation."""
+"""Completion in a real bash, in zsh and fish where they are installed, and its installation."""
 
 import os
 import pty
+import select
 import shutil
 import subprocess
 import sys
@@ -82,31 +83,93 @@ def test_bash_completes_commands_hosts_and_uris(run: Any, tmp_path: Path, lines:
     assert asked.stderr == ""
 
 
-@pytest.mark.slow
-def test_a_person_who_presses_tab_gets_the_uri(run: Any, home: Path) -> None:
-    assert run("connect", "shell", "--yes").code == 0
+AT_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Starts a program whose terminal is its standard input."""
+
+
+def type_in(shell: str, keys: bytes, awaited: bytes) -> bytes:
+    """Start a shell at a terminal, type, and return what it shows until the awaited text has come."""
     terminal, end = pty.openpty()
     environment = {**os.environ, "TERM": "dumb", "PS1": "> ", "HISTFILE": ""}
-    with subprocess.Popen(["bash", "-i"], stdin=end, stdout=end, stderr=end, env=environment) as shell:
+    shown = b""
+    command = [sys.executable, "-c", AT_TERMINAL, shell, "-i"]
+    with subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environment) as running:
         os.close(end)
-        os.write(terminal, b"carrel cat workspace:///REA\t\n")
-        shown = b""
-        while b"# A" not in shown:
+        os.write(terminal, keys)
+        while awaited not in shown and select.select([terminal], [], [], PATIENCE_S)[0]:
             shown += os.read(terminal, 1024)
-        os.write(terminal, b"exit\n")
-        shell.wait(PATIENCE_S)
+        running.kill()
     os.close(terminal)
+    return shown
+
+
+START_FILES = [
+    ("bash", "", ""),
+    ("fish", "", ""),
+    ("zsh", "", ""),
+    ("zsh", "autoload -Uz compinit; compinit -u\n", ""),
+    ("zsh", "", "autoload -Uz compinit; compinit -u\n"),
+]
+"""A shell, and what stands in its start file before and after the line of `connect shell`."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "before", "after"), [row for row in START_FILES if row[0] == "bash" or shutil.which(row[0])]
+)
+def test_a_person_who_presses_tab_gets_the_uri(
+    run: Any, home: Path, monkeypatch: pytest.MonkeyPatch, shell: str, before: str, after: str
+) -> None:
+    start = home / f".{shell}rc"
+    start.write_text(before, encoding="utf-8")
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    assert run("connect", "shell", "--yes").code == 0
+    with start.open("a", encoding="utf-8") as file:
+        file.write(after)
+
+    shown = type_in(shell, b"carrel cat workspace:///REA\t\n", b"# A")
 
     assert b"workspace:///README.md" in shown
+    assert b"# A" in shown
 
 
 @pytest.mark.parametrize(
-    ("shell", "word"), [("zsh", "#compdef carrel"), ("fish", "complete --no-files --command carrel")]
+    ("asked", "words", "word", "answer"),
+    [
+        ("zsh_complete", "carrel cat workspace:///not", "2", "plain\n{0}/\n_\nplain\n{0}/a%20b.md\n_\n"),
+        ("zsh_complete", "carrel connect claude-c", "2", "plain\nclaude-code\nClaude Code\n"),
+        ("fish_complete", "carrel cat workspace:///not", "workspace:///not", "plain,{0}/\nplain,{0}/a%20b.md\n"),
+        ("fish_complete", "carrel connect claude-c", "claude-c", "plain,claude-code\tClaude Code\n"),
+        ("fish_complete", "carrel cat workspace:///x", "workspace:///x", "plain,workspace:///x,%20y.md\n"),
+    ],
 )
-def test_the_scripts_of_zsh_and_fish_are_printed(run: Any, shell: str, word: str) -> None:
+def test_what_zsh_and_fish_ask_for_has_the_form_that_their_scripts_read(
+    home: Path, asked: str, words: str, word: str, answer: str
+) -> None:
+    (home / "library/x, y.md").write_text("# X\n", encoding="utf-8")
+    environment = {**os.environ, "_CARREL_COMPLETE": asked, "COMP_WORDS": words, "COMP_CWORD": word}
+
+    ran = subprocess.run(["carrel"], env=environment, capture_output=True, text=True, check=True)
+
+    assert ran.stdout == answer.format("workspace:///notes")
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"),
+    [
+        ("zsh", ["#compdef carrel\n", "_CARREL_COMPLETE=zsh_complete", "autoload -Uz compinit"]),
+        ("fish", ["_CARREL_COMPLETE=fish_complete", "complete --no-files --command carrel"]),
+    ],
+)
+def test_the_scripts_of_zsh_and_fish_are_printed(run: Any, shell: str, words: list[str]) -> None:
     ran = run("completion", shell)
 
-    assert (ran.code, word in ran.out) == (0, True)
+    assert (ran.code, [word for word in words if word not in ran.out]) == (0, [])
 
 
 def test_another_shell_is_refused(run: Any) -> None:

@@ -280,6 +280,7 @@ def test_an_unknown_host_is_a_mistake_that_names_those_that_may_be_meant(run: An
 # All hosts
 
 
+@pytest.mark.slow
 def test_without_names_every_host_is_shown_and_every_connection_tried(run: Any, home: Path) -> None:
     (home / ".codex").mkdir()
     assert run("claude-code", "--yes").code == 0
@@ -391,6 +392,7 @@ def test_an_equal_entry_of_a_colleague_is_agreed_to_by_connecting(run: Any, home
 # At a terminal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "is_written"), [("y\n", True), ("n\n", False)])
 def test_at_a_terminal_a_person_is_asked(home: Path, answer: str, is_written: bool) -> None:
     terminal, end = pty.openpty()

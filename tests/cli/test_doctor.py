@@ -155,6 +155,7 @@ def test_yes_never_trusts_a_project(run: Any, project: Path, monkeypatch: pytest
     assert said.endswith("it needs your answer: run it in a terminal\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "is_done"), [(b"y\n", True), (b"n\n", False)])
 def test_fix_asks_in_a_terminal(project: Path, answer: bytes, is_done: bool) -> None:
     file = project / "carrel.toml"

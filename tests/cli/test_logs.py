@@ -1,6 +1,7 @@
 """`carrel run` and `carrel tail`: the terminal as always, and the log for everybody."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -18,6 +19,9 @@ from pathlib import Path
 import pytest
 
 from carrel.cli import terminal
+from carrel.providers.logs import Logs
+from tests.support.http_asking import application, listening
+from tests.support.logging_project import logs, meta, text
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
@@ -419,3 +423,60 @@ def test_a_pager_is_stopped_and_goes_on(project: Path, pager: dict[str, str]) ->
 
     assert (code, shown.rstrip().endswith(b"code 0")) == (0, True), shown
     assert b"line 30" in shown
+
+
+# Another desk
+
+
+@pytest.fixture(name="team_desk")
+def desk_of_a_team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Logs]]:
+    provider = logs(tmp_path_factory.mktemp("desk"))
+    with listening(application(provider)) as port:
+        yield port, provider
+
+
+def test_a_run_is_sent_to_another_desk_with_its_job_and_its_end(
+    carrel: Carrel, environment: dict[str, str], team_desk: tuple[int, Logs]
+) -> None:
+    port, desk = team_desk
+    environment.update(GITHUB_REF_NAME="main", GITHUB_SHA="0123456789abcdef", GITHUB_JOB="test")
+
+    ran = carrel(
+        "run", "--to", f"http://127.0.0.1:{port}", "--", "sh", "-c", "echo one; echo password=hunter2222; exit 3"
+    )
+
+    [sent] = desk.entries()
+    assert (ran.returncode, ran.stdout) == (3, b"one\npassword=hunter2222\n")
+    assert f"carrel: sent: {sent.uri} on 127.0.0.1:{port}\n" in ran.stderr.decode()
+    assert text(desk, sent.uri) == "one\npassword=[redacted]\n"
+    found = meta(desk, sent.uri)
+    assert [found[key] for key in ("state", "exit-code", "branch", "job")] == ["exited", 3, "main", "test"]
+    assert sent.uri.startswith("logs://build/sh_")
+    assert sent.uri in listed(carrel), "the log of this machine has the same URI"
+
+
+def test_a_desk_that_is_not_there_costs_a_run_one_warning(carrel: Carrel) -> None:
+    ran = carrel("run", "--to", "http://127.0.0.1:9", "--", "echo", "hello")
+
+    assert (ran.returncode, ran.stdout) == (0, b"hello\n")
+    assert ran.stderr.decode().count("not sent") == 1
+
+
+def test_a_wrong_address_is_refused_before_anything_runs(carrel: Carrel, project: Path) -> None:
+    ran = carrel("run", "--to", "http://desk.example", "--", "touch", "ran")
+
+    assert (ran.returncode, (project / "ran").exists()) == (2, False)
+    assert b"use https" in ran.stderr
+
+
+def test_a_file_is_pushed_and_its_uri_printed(carrel: Carrel, project: Path, team_desk: tuple[int, Logs]) -> None:
+    port, desk = team_desk
+    (project / "build.log").write_bytes(b"one\ntwo")
+
+    pushed = carrel("logs", "push", "build.log", "--to", f"http://127.0.0.1:{port}", "--exit-code", "1", "--json")
+
+    uri = json.loads(pushed.stdout)["uri"]
+    assert (pushed.returncode, uri.rpartition("_")[0]) == (0, "logs://build/build.log")
+    assert (text(desk, uri), meta(desk, uri)["exit-code"]) == ("one\ntwo\n", 1)
+    assert carrel("logs", "push", "build.log", "--to", "http://127.0.0.1:9").returncode == 1
+    assert carrel("logs", "push", "missing.log", "--to", f"http://127.0.0.1:{port}").returncode == 2

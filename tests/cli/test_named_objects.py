@@ -63,6 +63,7 @@ def runner(capfd: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
+@pytest.mark.slow
 def test_commands_read_a_file_together_with_the_folder_s_desk(run: Any) -> None:
     garden = ("--with", "code/garden.py")
     assert run("cat", "garden://beds/north", *garden) == Ran(0, '{"bed":"north","moisture":41.5}', "")

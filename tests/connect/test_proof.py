@@ -46,6 +46,7 @@ def failure(around: Surroundings, wanted: ServerLaunch, host: HostFacts = HOST) 
     return str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("era", "version"), [("legacy", "2025-11-25"), ("modern", "2026-07-28")])
 def test_a_server_that_works_is_proved_in_the_era_of_the_host(around: Surroundings, era: str, version: str) -> None:
     host = replace(HOST, era=era)

@@ -155,7 +155,7 @@ def test_a_sage_list_forgets_the_files_that_are_gone(tmp_path: Path) -> None:
 
 def test_sage_folders_that_were_replaced_do_not_stay_open(tmp_path: Path) -> None:
     fill(tmp_path, {".sage/system/a.md": "text"})
-    home = SageFolders(Project(str(tmp_path), {}), ".sage")
+    home = SageFolders(Project(str(tmp_path), {}), ".sage", is_named=False)
     try:
         assert home.root("system") is not None
         before = len(handles(tmp_path))

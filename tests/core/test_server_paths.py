@@ -93,6 +93,7 @@ def desk(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
     desk.close()
 
 
+@pytest.mark.slow
 def test_no_answer_tells_a_path_of_the_server(desk: Desk) -> None:
     client = Conversation(desk.server)
     uris = [f"{scheme}://{path}" for scheme in SCHEMES for path in PATHS]

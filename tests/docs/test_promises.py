@@ -27,6 +27,7 @@ FEWEST = {
     "security": 35,
     "doctor": 6,
     "connect": 9,
+    "team": 7,
 }
 """The documents, and how many promises each has at least; so that none is lost unnoticed."""
 
@@ -161,7 +162,10 @@ def _found(path: str) -> Found:
     file = ROOT / path
     if not file.is_file():
         return Found({}, {})
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    text = file.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    if not _SKIPPED.search(text):
+        return _without_sources(tree)
     helpers = {one.name: ast.unparse(one) for one in _functions(tree.body) if not one.name.startswith("test_")}
     marks = _marks(tree.body)
     tests = {one.name: marks + _with_helpers(one, helpers) for one in _functions(tree.body)}
@@ -172,6 +176,15 @@ def _found(path: str) -> Found:
             tests |= {f"{node.name}::{one.name}": around + _with_helpers(one, helpers) for one in _functions(node.body)}
             if "ProviderContract" in map(ast.unparse, node.bases):
                 laws[node.name] = around
+    return Found(tests, laws)
+
+
+def _without_sources(tree: ast.Module) -> Found:
+    """Return the tests of a file that skips nothing: writing out their sources takes long."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    tests = {one.name: "" for one in _functions(tree.body)}
+    tests |= {f"{node.name}::{one.name}": "" for node in classes for one in _functions(node.body)}
+    laws = {node.name: "" for node in classes if "ProviderContract" in map(ast.unparse, node.bases)}
     return Found(tests, laws)
 
 

@@ -30,6 +30,7 @@ def served_page(folder: Path) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_the_first_example_has_at_most_ten_lines_and_runs_by_itself(tmp_path: Path) -> None:
     assert len([line for line in BLOCKS[0].splitlines() if line]) <= 10
     (tmp_path / "garden.py").write_text(BLOCKS[0], encoding="utf-8")

@@ -74,6 +74,7 @@ def test_a_port_that_nobody_holds_is_free(ward: Ward) -> None:
     assert ward.find(http.http_port) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--no-token",)])
 def test_a_port_that_carrel_itself_holds_is_no_fault(ward: Ward, words: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "carrel", "serve", "--http", "0", *words]

@@ -98,6 +98,18 @@ def test_a_mount_whose_program_is_missing_is_a_problem(ward: Ward) -> None:
     assert ward.find(providers.provider) == []
 
 
+def test_a_bucket_that_cannot_be_reached_is_a_problem_with_what_to_check(ward: Ward) -> None:
+    ward.write(
+        ward.user_file,
+        "[workspace.roots]\ndocs = 's3://team'\n[buckets.docs]\nendpoint = 'http://127.0.0.1:1'\nanonymous = true\n",
+    )
+
+    found = ward.one(providers.bucket_answer)
+    assert found.message == "workspace@docs: the bucket is not available: it cannot be reached"
+    assert found.fix == "check [workspace.roots] docs, [buckets.docs] and the credentials in the environment"
+    assert ward.find(providers.provider) == ward.find(providers.provider_files) == []
+
+
 def test_a_mount_that_needs_a_variable_is_a_problem(ward: Ward) -> None:
     ward.write(ward.user_file, "[mounts.x]\ncommand = ['true']\nenv = { KEY = '${NO_SUCH_KEY}' }\n")
 

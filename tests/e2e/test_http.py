@@ -235,8 +235,8 @@ def test_a_project_file_cannot_open_the_doors(carrel: str, project: Path) -> Non
         '[http]\nhosts = ["evil.example"]\norigins = ["https://evil.example"]\n', "utf-8"
     )
     with serving(carrel, project, "--no-token") as desk:
-        assert curl(f"{desk.origin}/-/health", "-H", "Host: evil.example")[0] == 421
-        assert curl(f"{desk.origin}/-/health", "-H", "Origin: https://evil.example")[0] == 403
+        assert curl(f"{desk.origin}/-/limits", "-H", "Host: evil.example")[0] == 421
+        assert curl(f"{desk.origin}/-/limits", "-H", "Origin: https://evil.example")[0] == 403
 
 
 def test_a_token_is_added_used_within_its_scope_and_revoked(desk: HttpDesk, carrel: str, project: Path) -> None:

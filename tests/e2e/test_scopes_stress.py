@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from carrel.providers.scopes import queries
-from tests.support.scopes_sample import check_invariants, plant, store_in
+from tests.support.scopes_sample import check_invariants, file_in, plant
 
 PROCESSES = 8
 SECONDS = 10
@@ -87,7 +87,7 @@ print(json.dumps({"done": done, "refused": refused, "counted": counted}))
 
 
 def test_eight_processes_for_ten_seconds(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     plant(store, ((COUNTER, "Counter", "TODO", None),))
     command = [sys.executable, "-c", WORKER, store.path]
 
@@ -125,7 +125,7 @@ def test_command_lines_at_once_make_one_store_and_lose_nothing(tmp_path: Path) -
     ended = [(process.communicate(timeout=60)[1], process.returncode) for process in running]
 
     assert ended == [("", 0)] * PROCESSES
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     check_invariants(store)
     with store.reading() as connection:
         assert connection is not None
@@ -136,7 +136,7 @@ def test_command_lines_at_once_make_one_store_and_lose_nothing(tmp_path: Path) -
 
 
 def test_processes_that_are_killed_at_any_point_leave_a_valid_store(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     plant(store, ((COUNTER, "Counter", "TODO", None),))
     command = [sys.executable, "-c", WORKER, store.path]
     counted = 0

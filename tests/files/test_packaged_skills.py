@@ -1,6 +1,7 @@
 """Folders of skills in installed packages, found without importing anything."""
 
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,21 @@ def test_what_was_found_is_kept_for_a_few_seconds(site: Path, tmp_path: Path, mo
     install(site)
 
     assert found(tmp_path) == []
+
+
+def test_a_look_that_finds_nothing_takes_and_keeps_hardly_any_memory(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        folder = site / f"package_{number}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "entry_points.txt").write_text("[console_scripts]\nx = y:z\n")
+    monkeypatch.setattr(sys, "path", [str(site)])
+    tracemalloc.start()
+    try:
+        assert packages.find(str(tmp_path / "project")) == []
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 40_000
+    assert kept < 4_000

@@ -108,6 +108,7 @@ def test_lines_are_not_looked_for_in_a_version_with_too_many(project: Path, monk
         blamed(project, "HEAD~1")
 
 
+@pytest.mark.slow
 def test_commits_that_form_a_cycle_end_with_an_answer(project: Path) -> None:
     head = commit(project, "a\n")
     tree = git(project, "rev-parse", "HEAD^{tree}")

@@ -290,6 +290,7 @@ def test_refs_are_listed_loose_and_packed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_ref_among_two_hundred_thousand_packed_ones_is_found_at_once(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
     name = commit(tmp_path, "a", "1")
@@ -402,7 +403,7 @@ def test_a_repository_that_is_packed_anew_during_a_question_is_still_read(tmp_pa
     assert past(tmp_path).ask(URI, ask) == [ids[-1].encode()] * 2
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_damaged_bytes_give_an_answer_or_a_clear_error(tmp_path: Path, seed: int) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
     for number in range(12):

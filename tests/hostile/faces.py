@@ -36,7 +36,7 @@ class Evidence:
     answers: list[bytes] = field(default_factory=list)
     log: str = ""
     terminal: str = ""
-    instructions: str = ""
+    instructions: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     seen: Seen = NOTHING_SEEN
     peak_kb: int = 0
@@ -131,27 +131,20 @@ def _peak_kb(pid: int) -> int:
     return int(found[1]) if found else 0
 
 
-def _stdio(place: Place, era: str) -> Evidence:
+def stdio(place: Place) -> Evidence:
+    """Serve on the standard streams: everything with a handshake, then again in the stateless era."""
     evidence = Evidence()
     with _served(place, (), evidence) as process:
-        talk = Stdio(era, process)
+        talk = Stdio(LEGACY, process)
         try:
-            evidence.instructions = talk.open()
-            survey(talk, lambda uri: talk.ask("resources/read", {"uri": uri}))
+            for era in (LEGACY, MODERN):
+                talk.era = era
+                evidence.instructions.append(talk.open())
+                survey(talk, lambda uri: talk.ask("resources/read", {"uri": uri}))
         except (Late, BrokenPipeError) as error:
             evidence.late.append(str(error))
         evidence.answers = talk.answers
     return evidence
-
-
-def stdio_modern(place: Place) -> Evidence:
-    """Serve on the standard streams, in the stateless era."""
-    return _stdio(place, MODERN)
-
-
-def stdio_legacy(place: Place) -> Evidence:
-    """Serve on the standard streams, with a handshake."""
-    return _stdio(place, LEGACY)
 
 
 def http(place: Place) -> Evidence:
@@ -169,7 +162,7 @@ def http(place: Place) -> Evidence:
             talk.read_plainly(uri)
 
         try:
-            evidence.instructions = talk.open()
+            evidence.instructions.append(talk.open())
             for path in ("/-/health", "/-/providers", "/-/limits", "/x%0d%0a/y", "/"):
                 talk.get(path)
             survey(talk, read)
@@ -304,8 +297,7 @@ def run(place: Place, command: list[str], within_s: float) -> Evidence:
 
 
 FACES: Final[Mapping[str, Callable[[Place], Evidence]]] = {
-    "stdio_modern": stdio_modern,
-    "stdio_legacy": stdio_legacy,
+    "stdio": stdio,
     "http": http,
     "command_line": command_line,
 }

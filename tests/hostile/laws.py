@@ -106,10 +106,11 @@ def memory_is_bounded(evidence: Evidence, place: Place) -> Iterator[str]:
 
 def instructions_are_bounded(evidence: Evidence, place: Place) -> Iterator[str]:
     """The project put more into the instructions than it may, or something that looks like the host's own words."""
-    if len(evidence.instructions) > MAX_INSTRUCTIONS:
-        yield f"{len(evidence.instructions)} characters"
-    if "<system-reminder>" in evidence.instructions or _OBEYED.search(evidence.instructions):
-        yield evidence.instructions[:300]
+    for text in evidence.instructions:
+        if len(text) > MAX_INSTRUCTIONS:
+            yield f"{len(text)} characters"
+        if "<system-reminder>" in text or _OBEYED.search(text):
+            yield text[:300]
 
 
 def nothing_is_a_bug(evidence: Evidence, place: Place) -> Iterator[str]:

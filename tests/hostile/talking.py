@@ -22,8 +22,12 @@ _META: Final = {
 
 
 def patience_s(seconds: float) -> float:
-    """Return how long to wait on this machine, busy as it is, for what takes so long on a quiet one."""
-    return seconds * min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), 3.0)
+    """Return how long to wait on this machine, busy as it is, for what takes so long on a quiet one.
+
+    The load is an average over a minute, so at the start of a run only the number of its processes tells.
+    """
+    wanted = max(os.getloadavg()[0], float(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    return seconds * min(max(1.0, wanted / (os.cpu_count() or 1)), 3.0)
 
 
 ANSWER_S: Final = 6.0

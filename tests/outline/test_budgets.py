@@ -238,12 +238,28 @@ def test_a_budget_in_the_uri_is_a_budget_of_the_tool(catalog: Catalog) -> None:
     assert asked == call(catalog, "read_resource", uri="drawer://code.py", budget=500)
 
 
+@pytest.mark.parametrize("budget", [0, -1, 1.5, "2000", True, None])
 @pytest.mark.parametrize("tool", ["read_resource", "list_resources"])
-def test_a_tool_refuses_a_budget_below_one(catalog: Catalog, tool: str) -> None:
-    result = call(catalog, tool, budget=0, **({"uri": "drawer://code.py"} if tool == "read_resource" else {}))
+def test_a_bad_budget_of_a_tool_is_an_error_of_the_request(catalog: Catalog, tool: str, budget: object) -> None:
+    given = {"uri": "drawer://code.py"} if tool == "read_resource" else {}
+    with pytest.raises(BadArgument, match=r"Invalid argument: budget=.* \(expected an integer, 1 or more\)"):
+        call(catalog, tool, budget=budget, **given)
 
-    assert result.is_error
-    assert "budget" in str(result.blocks[0])
+
+def test_a_bad_budget_in_the_uri_of_a_tool_is_an_error_of_the_request(catalog: Catalog) -> None:
+    with pytest.raises(BadArgument, match="budget=0 "):
+        call(catalog, "read_resource", uri="drawer://code.py?budget=0")
+
+
+def test_other_bad_arguments_beside_a_good_budget_are_a_failed_result(catalog: Catalog) -> None:
+    assert call(catalog, "read_resource", uri="drawer://code.py", start=-1, budget=5).is_error
+    assert call(catalog, "list_resources", budged=5).is_error
+
+
+def test_a_budget_may_be_larger_than_any_text(catalog: Catalog) -> None:
+    whole = call(catalog, "read_resource", uri="drawer://code.py", budget=10**12)
+
+    assert whole.blocks == (shown(catalog, "drawer://code.py").text,)
 
 
 def test_bytes_within_a_budget_are_a_link(catalog: Catalog) -> None:
@@ -295,6 +311,7 @@ def test_plain_http_has_budgets_too(tmp_path: Path) -> None:
     assert get(app, "/workspace/story.txt?budget=0").status == 400
 
 
+@pytest.mark.slow
 def test_a_large_budget_of_a_large_text_gives_what_one_message_holds(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_text(f'{PROSE}\t"quoted"\n' * 300, encoding="utf-8")
     size = (tmp_path / "large.txt").stat().st_size
@@ -306,6 +323,7 @@ def test_a_large_budget_of_a_large_text_gives_what_one_message_holds(tmp_path: P
     assert str((item.meta or {})[NEXT]).startswith("workspace:///large.txt?start=")
 
 
+@pytest.mark.slow
 def test_a_log_larger_than_a_message_has_an_outline(tmp_path: Path) -> None:
     lines = ["12:00:00 ERROR broken\n" if at == 70_000 else f"12:00:00 step {at} is done\n" for at in range(90_000)]
     (tmp_path / "build.log").write_text("".join(lines), encoding="utf-8")

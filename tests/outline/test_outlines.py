@@ -25,6 +25,7 @@ def rows(text: str, name: str) -> list[tuple[str, int, int, int]]:
     return [(row.name, row.depth, row.first, row.last) for row in outline_of(text, name).rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -179,6 +180,7 @@ def long_texts() -> list[Path]:
     return [path for path in found if len(lines_of(path.read_text(encoding="utf-8"))) > FREE_LINES]
 
 
+@pytest.mark.slow
 def test_an_outline_costs_at_most_a_tenth_of_a_long_text_and_says_what_is_missing() -> None:
     paths = long_texts()
     assert len(paths) > 50

@@ -4,7 +4,6 @@ import contextlib
 import json
 import tempfile
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any
 
 from hypothesis import given, settings
@@ -17,6 +16,7 @@ from carrel.core.errors import BadArgument, NotFound, RequestError
 from carrel.core.model import Reading
 from carrel.providers.scopes import changes, importer, json_lines, queries, tree, values
 from carrel.providers.scopes.changes import Change, Move
+from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.scope_errors import ScopeError
 from carrel.providers.scopes.store import Store, blank
 from carrel.providers.scopes.uris import TreeQuery, parameters
@@ -98,7 +98,7 @@ class Scopes(RuleBasedStateMachine):
         except ScopeError as error:
             return error.code
 
-    def find(self, connection: Connection, name: str) -> Scope:
+    def find(self, connection: ScopesConnection, name: str) -> Scope:
         scope = queries.find(connection, name)
         assert scope is not None
         return scope
@@ -109,7 +109,7 @@ class Scopes(RuleBasedStateMachine):
         if parent is not None and above is None:
             return
 
-        def work(connection: Connection) -> Scope:
+        def work(connection: ScopesConnection) -> Scope:
             goal = None if parent is None else self.find(connection, parent)
             return changes.create(connection, self.now, title=title, alias=name, parent=goal, status=status)
 
@@ -151,7 +151,7 @@ class Scopes(RuleBasedStateMachine):
         siblings = [one for one in self.plain.order[above] if one != key]
         beside = data.draw(st.sampled_from(siblings)) if siblings and place != "last" else None
 
-        def work(connection: Connection) -> Scope:
+        def work(connection: ScopesConnection) -> Scope:
             sibling = None if beside is None else queries.by_id(connection, beside)
             where = Move(
                 parent=None if goal is None else self.find(connection, goal),

@@ -323,6 +323,7 @@ def test_a_folder_is_one_line_for_each_child(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_long_folder_comes_in_parts_and_says_where_to_go_on(tmp_path: Path) -> None:
     names = [f"{number:04}-{'x' * 100}" for number in range(1_200)]
     for name in names:

@@ -85,6 +85,26 @@ def test_bad_arguments_get_an_error_that_teaches(desk: Desk, arguments: dict[str
     assert said in " ".join(str(block) for block in result.blocks)
 
 
+@pytest.mark.parametrize("budget", [0, -1, 1.5, "many"])
+def test_a_bad_budget_is_an_error_of_the_request(desk: Desk, budget: object) -> None:
+    with Client.to(desk.server) as client, pytest.raises(RemoteError, match=r"budget=.*1 or more") as caught:
+        client.call("search", {"query": "tomatoes", "budget": budget})
+
+    assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize("budget", [0, -1, "many"])
+def test_a_bad_budget_in_the_uri_is_one_too(desk: Desk, budget: object) -> None:
+    with Client.to(desk.server) as client, pytest.raises(RemoteError, match=r"budget=.*1 or more") as caught:
+        client.read(f"carrel://search?q=tomatoes&budget={budget}")
+
+    assert caught.value.code == -32602
+
+
+def test_a_budget_may_be_larger_than_any_answer(desk: Desk) -> None:
+    assert not call(desk, {"query": "tomatoes", "budget": 10**12}).is_error
+
+
 def test_a_bad_uri_is_an_invalid_parameter_for_a_client(desk: Desk) -> None:
     with Client.to(desk.server) as client, pytest.raises(RemoteError, match="known: q, in") as caught:
         client.read("carrel://search?query=x")

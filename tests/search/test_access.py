@@ -75,6 +75,8 @@ class House:
     def check(self, chance: random.Random) -> None:
         """Search as some caller for something, and read every hit as he would."""
         scopes = frozenset(f"{name}:read" for name in SCHEMES if chance.random() < 0.5)
+        if chance.random() < 0.4:
+            scopes |= {f"{chance.choice(['left://1', 'workspace:///a.txt', 'right://2'])}:read"}
         caller = Access("guest", scopes) if chance.random() < 0.9 else Access("guest")
         query = " ".join(chance.sample(WORDS, chance.randrange(1, 4)))
         query = chance.choice([query, f'"{query}"', f"/{query}/", f"path:e {query}", f"-path:txt {query}"])
@@ -123,6 +125,7 @@ def check_callers(root: Path, pairs: int, seed: int) -> None:
         house.catalog.close()
 
 
+@pytest.mark.slow
 def test_no_caller_finds_what_a_read_would_refuse(tmp_path: Path) -> None:
     check_callers(tmp_path, 200, 1)
 

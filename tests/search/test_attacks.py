@@ -112,6 +112,7 @@ def test_an_expression_after_one_that_does_not_end_is_still_one() -> None:
     assert parse("a / b").words == ("a", "b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [r"[\pL]{400}Q", r"(w|x|.w)[^Q]{0,900}Q", r"(?i)[\pL\pN]{30}Q"])
 def test_an_expression_that_is_too_large_is_searched_as_words(source: str) -> None:
     query = parse(f"/{source}/")

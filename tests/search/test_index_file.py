@@ -225,6 +225,7 @@ for number in range(1_000_000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 1, 7, 30])
 def test_a_killed_process_leaves_whole_documents(tmp_path: Path, after: int) -> None:
     place = str(tmp_path / "index.db")

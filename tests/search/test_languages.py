@@ -84,6 +84,7 @@ def test_a_type_is_told_from_a_function() -> None:
     assert [(definition.name, definition.is_type) for definition in found] == [("A", True), ("f", False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", sorted(ENDINGS))
 @pytest.mark.parametrize("line", ["a " * 50_000, "public " * 20_000, "a(" * 50_000, "\t" * 100_000, "<" * 100_000])
 def test_no_line_takes_long(language: str, line: str) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 
+import pytest
+
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import NotFound
 from carrel.core.model import Reading, Text
@@ -14,6 +16,7 @@ from carrel.search.search import Search
 from carrel.search.settings import SearchSettings
 from tests.support.waiting import until
 
+PATIENT = SearchSettings(answer_s=FractionalCeiling(60.0))
 HURRY = SearchSettings(answer_s=FractionalCeiling(0.6))
 
 
@@ -44,6 +47,72 @@ class SlowTree(Provider):
         yield from (Document(f"slow://{name}", "1", name) for name in self.early)
         self.go_on.wait()
         yield from (Document(f"slow://{name}", "1", name) for name in self.late)
+
+
+class Shelf(Provider):
+    """Documents that a test puts there; it notes the threads that ask for them."""
+
+    name = "shelf"
+    schemes = ("shelf",)
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.threads: list[threading.Thread] = []
+
+    def routes(self) -> Sequence[Route]:
+        """Return the one route."""
+        return (Route("shelf://{name}", self.read_one),)
+
+    def read_one(self, name: str) -> Reading:
+        """Read a text."""
+        if name not in self.texts:
+            raise NotFound(f"shelf://{name}")
+        return Reading((Text(self.texts[name]),))
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents."""
+        self.threads.append(threading.current_thread())
+        yield from [Document(f"shelf://{name}", text, name) for name, text in self.texts.items()]
+
+
+def test_a_provider_that_answers_quickly_is_asked_without_a_thread_and_compared_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, files = Shelf(), SlowTree(["a"], [])
+    files.go_on.set()
+    search = Search(Catalog((shelf, files)), str(tmp_path / "index"), PATIENT)
+    for _ in range(4):
+        assert search.search(SearchRequest("walruses")).total == 1
+    compared: list[object] = []
+    compare_all = search._keeper._compare_all
+
+    def noted(*given: object) -> None:
+        compared.append(given)
+        compare_all(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search._keeper, "_compare_all", noted)
+    shelf.threads.clear()
+
+    assert search.search(SearchRequest("walruses")).total == 1
+    assert (shelf.threads, compared) == ([threading.current_thread()], [])
+    shelf.texts["one"] = "two walruses"
+    assert search.search(SearchRequest("walruses")).total == 2
+    shelf.texts.clear()
+    assert search.search(SearchRequest("walruses")).total == 1
+    assert compared == []
+
+
+def test_what_an_empty_provider_held_when_the_index_was_made_is_gone(tmp_path: Path) -> None:
+    shelf = Shelf()
+    shelf.texts["one"] = "two walruses"
+    first = Search(Catalog((shelf,)), str(tmp_path / "index"), PATIENT)
+    assert first.search(SearchRequest("walruses")).total == 1
+    first.close()
+    shelf.texts.clear()
+    again = Search(Catalog((shelf,)), str(tmp_path / "index"), PATIENT)
+
+    assert again.search(SearchRequest("walruses")).total == 0
+    assert again._keeper.store.known() == {}
 
 
 def test_the_first_search_answers_in_time_with_what_was_found_by_then() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.core.errors import BadArgument
+from carrel.search.languages import definition_in, definitions_in
 from carrel.search.passages import Passage, passage
 from carrel.search.query import parse
 
@@ -126,3 +127,52 @@ def test_a_passage_ends_with_the_last_line_of_its_text(query: str) -> None:
     for text in (PYTHON, PYTHON.rstrip("\n"), "loan reader book lend_book report\n"):
         found = passage(text, parse(query), language="python")
         assert found is None or found.last_line <= len(text.splitlines())
+
+
+def test_only_the_places_that_the_index_names_are_looked_at() -> None:
+    text = "a reader\n" * 100 + "the late reader\n" + "a reader\n" * 100
+
+    near = passage(text, parse("late reader"), places=[(41, 60)])
+    there = passage(text, parse("late reader"), places=[(41, 60), (91, 110)])
+
+    assert near is not None
+    assert there is not None
+    assert {line.number for line in near.lines} <= set(range(41, 61))
+    assert 101 in {line.number for line in there.lines}
+
+
+def test_the_whole_text_is_looked_at_where_the_places_hold_nothing_any_more() -> None:
+    found = passage("x\n" * 100 + "the late reader\n", parse("late reader"), places=[(1, 20), (400, 420)])
+
+    assert found is not None
+    assert [(line.number, line.text) for line in found.lines] == [(101, "the late reader")]
+
+
+WORDS = st.lists(st.sampled_from("def class read_file readFile x = ( : file late reader #".split()), max_size=6)
+
+
+@given(st.lists(WORDS.map(" ".join), min_size=1, max_size=80), st.sampled_from(["read_file", "late reader", "file x"]))
+def test_a_text_that_is_all_places_shows_what_the_whole_text_shows(lines: list[str], query: str) -> None:
+    text, asked = "\n".join(lines), parse(query)
+    places = [(first, first + 9) for first in range(1, len(lines) + 1, 10)]
+
+    assert passage(text, asked, language="python", places=places) == passage(text, asked, language="python")
+
+
+@given(st.lists(WORDS.map(" ".join), min_size=1, max_size=60), st.sampled_from(["python", "markdown", "go", "text"]))
+def test_a_line_has_the_definition_that_its_text_has_there(lines: list[str], language: str) -> None:
+    text = "\n".join(lines)
+    starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
+    found = {(one.start, one.name, one.is_type) for one in definitions_in(text, language)}
+
+    alone = [(start, definition_in(line, language)) for start, line in zip(starts, lines, strict=True)]
+    assert {(start, one.name, one.is_type) for start, one in alone if one is not None} == found
+
+
+def test_a_word_in_a_line_without_end_is_shown_where_it_stands() -> None:
+    line = "var a=1;" * 50_000 + "lendBook(reader);" + "var b=2;" * 50_000
+
+    found = passage(f"x\n{line}\ny\n", parse("lendBook"), language="javascript")
+
+    assert found is not None
+    assert [(one.number, one.spans) for one in found.lines] == [(2, ((400_000, 400_008),))]

@@ -112,3 +112,27 @@ def test_a_long_query_is_cut_and_says_so() -> None:
     assert "characters" in query.notes[0]
     assert len(many.words) == MAX_TERMS
     assert "first 64 words" in many.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "unfinished"),
+    [
+        ("config par", "par"),
+        ("config par ", ""),
+        ("parse_con", "parse_con"),
+        ("par path:src/", ""),
+        ('"par"', ""),
+        ("/par/", ""),
+        ("par?", ""),
+    ],
+)
+def test_the_last_word_may_be_unfinished_where_nothing_follows_it(text: str, unfinished: str) -> None:
+    assert parse(text).unfinished == unfinished
+
+
+def test_longer_words_take_the_place_of_the_unfinished_one_and_the_answer_says_so() -> None:
+    query = parse("readConfig parseCon").completed(("parseconfig", "parseconnect"))
+
+    assert query.words == ("readConfig", "parseconfig", "parseconnect")
+    assert query.identifiers == ("readConfig",)
+    assert query.notes == ("No text holds parseCon; it was searched for as the begin of a word.",)

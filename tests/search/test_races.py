@@ -131,6 +131,7 @@ def race(root: Path, steps: int, seed: int) -> None:
         tree.catalog.close()
 
 
+@pytest.mark.slow
 def test_an_edit_is_found_at_once_and_what_is_gone_is_not(tmp_path: Path) -> None:
     race(tmp_path, 60, 1)
 

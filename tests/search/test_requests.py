@@ -23,7 +23,7 @@ def test_the_query_of_a_uri_means_the_same_as_the_arguments_of_the_tool() -> Non
         ([("query", "x")], "known: q, in, limit, budget, after; for example ?q=parse config"),
         ([("limit", "0")], "expected an integer from 1 to 100"),
         ([("limit", "101")], "expected an integer from 1 to 100"),
-        ([("budget", "none")], "expected an integer from 1 to"),
+        ([("budget", "none")], "expected an integer, 1 or more"),
         ([("q", "a"), ("q", "b")], "given twice"),
     ],
 )

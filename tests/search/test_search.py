@@ -71,6 +71,36 @@ def test_an_edit_is_found_by_the_next_search(desk: Catalog, tmp_path: Path) -> N
     assert found(search, "tomatoes") == ["workspace:///main.py"]
 
 
+def test_a_last_word_that_no_text_has_is_taken_for_the_begin_of_one(desk: Catalog) -> None:
+    search = Search(desk, None)
+
+    for query in ("water tomat", "water_tom", "waterTom", "garden tomatoe"):
+        answer = search.search(SearchRequest(query))
+        assert {hit.base for hit in answer.hits} >= {"workspace:///main.py"}, query
+    [hit] = search.search(SearchRequest("water_tom")).hits
+    assert [(line.text, line.marks) for line in hit.lines] == [("def water_tomatoes():", ((4, 18),))]
+    assert search.search(SearchRequest("water_tom")).notes == (
+        "No text holds water_tom; it was searched for as the begin of a word.",
+    )
+    assert search.search(SearchRequest("tomatoes")).notes == ()
+    assert found(search, "tomat garden") == ["workspace:///notes.md"], "only the last word may be unfinished"
+
+
+def test_a_word_is_not_completed_by_texts_that_the_caller_may_not_read_or_that_are_gone(
+    desk: Catalog, tmp_path: Path
+) -> None:
+    search = Search(desk, None)
+    assert found(search, "tomat")
+    with ActingAs(Access("guest", frozenset({"logs:read"}))):
+        guest = search.search(SearchRequest("tomat"))
+    (tmp_path / "main.py").unlink()
+    (tmp_path / "notes.md").unlink()
+    answer = search.search(SearchRequest("tomat"))
+
+    assert (guest.hits, guest.notes) == ((), ())
+    assert (answer.hits, answer.notes) == ((), ())
+
+
 def test_a_page_goes_on_after_the_page_before(desk: Catalog, tmp_path: Path) -> None:
     for number in range(25):
         (tmp_path / f"{number}.txt").write_text("the same words\n")

@@ -180,6 +180,7 @@ def test_a_full_disk_leaves_changes_in_memory(garden: Garden, monkeypatch: pytes
     search.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_a_disk_that_really_is_full_does_not_stop_a_search(garden: Garden) -> None:
     garden.index.mkdir(parents=True)
@@ -227,6 +228,7 @@ def test_two_searches_share_one_index_and_see_each_others_edits(garden: Garden) 
     other.close()
 
 
+@pytest.mark.slow
 def test_a_large_project_is_answered_in_part_and_completed_in_the_background(tmp_path: Path) -> None:
     garden = Garden(tmp_path, 0)
     for number in range(150):
@@ -303,6 +305,7 @@ def kill_while_building(garden: Garden, times: int, seed: int) -> None:
         search.close()
 
 
+@pytest.mark.slow
 def test_an_index_whose_builder_is_killed_is_whole_or_made_anew(garden: Garden) -> None:
     kill_while_building(garden, 4, 1)
 

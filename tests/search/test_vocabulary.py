@@ -1,11 +1,15 @@
 """An expression finds exactly the documents that Python's own finds, whatever the index left out for it."""
 
 import re
+import sqlite3
+import zlib
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from carrel.search import vocabulary
+from carrel.search.expressions import Need
 from carrel.search.index import MEMORY, Index, SourceText
 from carrel.search.passages import passage
 from carrel.search.query import parse
@@ -157,3 +161,16 @@ def test_words_that_come_later_are_found_by_expressions(index: Index) -> None:
     later.put([SourceText("workspace:///b", "1", "workspace", "b", "secondword")])
 
     assert [found.path for found in later.find(parse("/econdwor/")).found] == ["b"]
+
+
+def test_a_word_that_stands_in_the_list_without_end_says_nothing_and_costs_little() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE vocabulary (id INTEGER PRIMARY KEY, words BLOB NOT NULL)")
+    words = zlib.compress(b"tomato\n" * (vocabulary.MAX_PLACES + 1))
+    connection.execute("INSERT INTO vocabulary (words) VALUES (?)", (words,))
+    need = Need(literals=("tomato",))
+
+    found = vocabulary.Vocabulary().candidates(connection, 1, need, lambda _: (1,))
+
+    connection.close()
+    assert found is None  # any document may hold it

@@ -1218,6 +1218,7 @@ def test_who_is_slow_to_stop_holds_nobody_up() -> None:
     assert in_time == [True]
 
 
+@pytest.mark.slow
 def test_many_threads_may_ask_one_connection_at_once() -> None:
     client = talk(Memory(), Gated("gated", {"1": "one"}))
     uris = ["test:///plain", "test:///note/007", "gated:///1", "test:///none", "test:///big/5000"]

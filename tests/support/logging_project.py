@@ -2,17 +2,20 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.model import Reading, Text, ToolResult
 from carrel.core.provider import Program, Project
+from carrel.core.store_address import StoreAddress
 from carrel.providers.logs import Logs
 from carrel.providers.logs.log import Bounds, Kind
 from carrel.providers.logs.settings import CommandSettings, FlutterSettings, ProcessSettings
 from carrel.providers.logs.spool import SpoolWriter
+from carrel.stores.shared import acquire, release
 from tests.support.waiting import until
 
 
@@ -58,9 +61,40 @@ def logs(
     """Give the provider of a project."""
     environment = {"PATH": os.environ["PATH"], "CARREL_TOKEN": "secret", "HOME": str(root)}
     given = processes or ProcessSettings(grace_s=0.3)
-    return Logs(
-        Project(str(root), environment), flutter=flutter, processes=given, commands=dict(commands or {}), **settings
-    )
+    project = Project(str(root), environment, store=_team[0] if _team else None)
+    provider = Logs(project, flutter=flutter, processes=given, commands=dict(commands or {}), **settings)
+    if _team:
+        _made.append(provider)
+    return provider
+
+
+def spool_root(root: Path) -> Path:
+    """Give the folder in which the last provider of a project has the logs of other machines."""
+    team = vars(_made[-1])["_team"] if _made else None
+    return root if team is None else Path(team[0].root)
+
+
+_team: list[StoreAddress] = []
+"""The address of the store that is used in place of the project's folder for logs of other machines, if any."""
+_made: list[Logs] = []
+
+
+@contextmanager
+def in_team(address: StoreAddress, *, is_emptied: bool = True) -> Iterator[None]:
+    """Have all projects keep logs of other machines in a store of the team meanwhile."""
+    database = acquire(address)
+    if is_emptied:
+        with database.writing("logs", 20.0) as session:
+            session.execute("DELETE FROM carrel_logs")
+    _team.append(address)
+    try:
+        yield
+    finally:
+        _team.clear()
+        for provider in _made:
+            provider.close()
+        _made.clear()
+        release(database)
 
 
 def call(provider: Logs, tool: str, /, caller: Caller | None = None, **arguments: Any) -> ToolResult:

@@ -2,14 +2,20 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from carrel.catalog.catalog import Catalog
 from carrel.client.client import Client
 from carrel.core.provider import Project
+from carrel.core.store_address import StoreAddress
 from carrel.providers.sage import Sage
 from carrel.server.server import Server
+from carrel.stores.database import Database
+from carrel.stores.documents import documents_since, writing_documents
+from carrel.stores.shared import acquire, release
 
 STEM = "2026-02-15T10-12-00_jwt-research-keep-tokens-in-httponly-coo"
 
@@ -142,7 +148,59 @@ def put(path: Path, text: str | bytes) -> Path:
 def open_sage(project: Path, **settings: Any) -> Sage:
     """Return the provider for a project; the settings count as the user's."""
     environment = {"HOME": str(project / "home"), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    return Sage(Project(str(project), environment, given=frozenset(settings), named=frozenset(settings)), **settings)
+    named = frozenset(settings)
+    store = _team[0] if _team else None
+    sage = Sage(Project(str(project), environment, given=named, named=named, store=store), **settings)
+    if store is not None:
+        _follow(sage, project / ".sage", store)
+    return sage
+
+
+_team: list[StoreAddress] = []
+"""The address of the store that is used in place of folders, if any."""
+
+
+@contextmanager
+def in_team(address: StoreAddress) -> Iterator[None]:
+    """Have all memories be kept in a store of the team meanwhile, which is empty."""
+    database = acquire(address)
+    with writing_documents(database, "sage") as writer:
+        for document in documents_since(database, "sage", -1)[0]:
+            writer.put(document.name, None)
+    _team.append(address)
+    try:
+        yield
+    finally:
+        _team.clear()
+        release(database)
+
+
+def _follow(sage: Sage, folder: Path, address: StoreAddress) -> None:
+    """Copy a folder into the store before each look at the memory, so that a test can write files in both cases."""
+    refresh = sage.memory.refresh
+
+    def follow() -> None:
+        database = acquire(address)
+        try:
+            push(folder, database)
+        finally:
+            release(database)
+        refresh()
+
+    vars(sage.memory)["refresh"] = follow
+
+
+def push(folder: Path, database: Database) -> None:
+    """Make the documents of a store equal to the files of a folder."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    files = {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+    stored, _ = documents_since(database, "sage", -1)
+    known = {one.name: (one.data, one.modified_ns) for one in stored if one.data is not None}
+    changed = {name: files.get(name) for name in known | files if known.get(name) != files.get(name)}
+    if changed:
+        with writing_documents(database, "sage") as writer:
+            for name, file in changed.items():
+                writer.put(name, *((None, None) if file is None else file))
 
 
 def read(sage: Sage, uri: str) -> str:

@@ -27,6 +27,7 @@ from carrel.server.server import Server
 
 if TYPE_CHECKING:
     from carrel.search.search import Search
+    from carrel.stores.database import Database
 
 FIRST_ANSWER_S: Final = 0.3
 """How long the first answer waits for objects: some hosts wait only half a second after the start."""
@@ -47,6 +48,7 @@ class Desk(Value, frozen=True):
     server: Server
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
+    store: "Database | None" = None
 
     @property
     def catalog(self) -> Catalog:
@@ -56,6 +58,7 @@ class Desk(Value, frozen=True):
     def close(self) -> None:
         """Stop watching and close every provider."""
         self.server.close()
+        _release(self.store)
 
 
 def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
@@ -63,13 +66,43 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
 
     Wait at most `patience_s` for objects, and with `waits_for_all` for mounts too.
     """
+    store = open_store(config)
     try:
-        return _open(config, patience_s, waits_for_all=waits_for_all)
-    except ConfigError as error:
-        raise config.located(error) from None
+        return _open(config, patience_s, store, waits_for_all=waits_for_all)
+    except BaseException as error:
+        _release(store)
+        if isinstance(error, ConfigError):
+            raise config.located(error) from None
+        raise
 
 
-def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
+def open_store(config: Config) -> "Database | None":
+    """Return the team's store, connected and with the present schema; None if none is configured.
+
+    Raise ConfigError if it cannot be used. Each call needs a `stores.shared.release`.
+    """
+    address = config.store()
+    if address is None:
+        return None
+    from carrel.stores.shared import acquire  # only where there is a store
+
+    store = acquire(address)
+    try:
+        store.prepare()
+    except BaseException:
+        _release(store)
+        raise
+    return store
+
+
+def _release(store: "Database | None") -> None:
+    if store is not None:
+        from carrel.stores.shared import release  # as above
+
+        release(store)
+
+
+def _open(config: Config, patience_s: float, store: "Database | None", *, waits_for_all: bool) -> Desk:
     chosen = ServerSettings(**config.values("server"))
     every = (*gateways.registered(config), *BUILT_IN)
     _check_names(chosen, every)
@@ -87,8 +120,12 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
             providers.append(provider)
             if isinstance(provider, Gateway):
                 begun[one.name] = provider
+            buckets = _bucket_roots(provider)
+            providers += buckets
+            begun.update((bucket.name, bucket) for bucket in buckets)
         if choice.state != "disabled" or not one.table:
             choices.append(choice)
+    choices += [Choice(name, "served", "a bucket in [workspace.roots]") for name in begun if "@" in name]
     search = _search(config, catalog) if "search" not in chosen.without else None
     if search is not None:
         providers.append(SearchFace(search, has_tool=chosen.mirror, part_chars=chosen.part_chars))
@@ -98,7 +135,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     awaited = [begun[one.name] for one in every if one.name in begun and (waits_for_all or one.table == "objects")]
     gateways.begin(tuple(begun.values()), awaited, catalog, patience_s)
     served = tuple(_with_problem(choice, begun) for choice in choices)
-    return Desk(config, Server(catalog, search=search), served, config.notes)
+    return Desk(config, Server(catalog, search=search), served, config.notes, store)
 
 
 def _search(config: Config, catalog: Catalog) -> LazySearch | None:
@@ -142,6 +179,8 @@ def _choose(one: Registration, config: Config, chosen: ServerSettings) -> Choice
         return Choice(one.name, "disabled", f"by [{one.section}] enabled = false")
     if one.needs_project and config.place.is_too_much:
         return Choice(one.name, "disabled", "this folder is not a project")
+    if one.is_stored and config.store() is not None:
+        return Choice(one.name, "served", "kept in the team's store")
     if not one.table and _is_named(one, config, chosen):
         return Choice(one.name, "served", "named in the configuration or on the command line")
     reason = one.reason(Project(config.root, config.environment))
@@ -175,6 +214,15 @@ def _provider(one: Registration, choice: Choice, config: Config, catalog: Catalo
     return LazyProvider(one.name, one.schemes, build, lambda: (one.appears or one.reason)(project) is not None, catalog)
 
 
+def _bucket_roots(provider: Provider) -> Sequence[Gateway]:
+    """Return the roots of the workspace that are buckets: each has worker threads of its own."""
+    if provider.name != "workspace":
+        return ()
+    from carrel.providers.workspace import Workspace  # loaded where there is one
+
+    return provider.bucket_roots() if isinstance(provider, Workspace) else ()
+
+
 def _serves(catalog: Catalog, path: tuple[str, ...]) -> bool:
     """Return whether the files' provider may show a file, by its path; without that provider, no file."""
     from carrel.providers.workspace import Workspace  # loaded where there is one
@@ -197,6 +245,7 @@ def _build(one: Registration, config: Config, catalog: Catalog) -> Provider:
         max_message_bytes=catalog.max_bytes,
         read=catalog.read,
         serves=partial(_serves, catalog),
+        store=config.store(),
     )
     kind = one.load()
     for section in one.sections:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from carrel.app import project, registration, schema
 from carrel.app.schema import Schema
@@ -19,8 +19,12 @@ from carrel.core.limits import MAX_LISTED, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.core.printable import printable_line
 from carrel.core.provider import OUTSIDE, FractionalCeiling, PlacesFile, Project
 from carrel.core.record import Value
+from carrel.core.store_address import StoreAddress, parse_address
 from carrel.files.sandbox import is_inside
 from carrel.files.userdirs import config_folder
+
+if TYPE_CHECKING:
+    from carrel.catalog.groups import GroupSettings
 
 MEGABYTE: Final = 1_048_576
 HTTP_PORT: Final = 8000
@@ -30,11 +34,18 @@ _MESSAGE_MB: Final = FractionalCeiling(MAX_MESSAGE_BYTES / MEGABYTE)
 NAMED: Final = {
     "objects": "carrel.providers.objects.settings:ObjectSettings",
     "mounts": "carrel.providers.mounts.settings:MountSettings",
+    "groups": "carrel.catalog.groups:GroupSettings",
 }
 """The settings class of each kind of named section, such as `[objects.NAME]`. In a project file they need trust."""
 
 SEARCH: Final = "carrel.search.settings:SearchSettings"
 """The settings class of `[search]`: search is imported only when it is used."""
+
+STORE: Final = "carrel.stores.settings:StoreSettings"
+"""The settings class of `[store]`."""
+
+SESSION: Final = "carrel.app.replica:SessionSettings"
+"""The settings class of `[session]`."""
 
 _TOO_MUCH: Final = (
     "no files are served: this is a home folder or the root of the file system; "
@@ -161,6 +172,33 @@ class Config:
         except ConfigError as error:
             raise self.located(error) from None
 
+    def session_key(self) -> str | None:
+        """Return the key that seals the ids of sessions, if one is configured."""
+        values = self.values("session")
+        if not values:
+            return None
+        try:
+            key: str | None = schema.build(registration.load(SESSION), "session", values).key
+        except ConfigError as error:
+            raise self.located(error) from None
+        return key
+
+    def groups(self) -> "list[GroupSettings]":
+        """Return the sections `[groups.NAME]`: what groups of callers may do."""
+        named = [section for section in self.sections if section.startswith("groups.")]
+        try:
+            return [schema.build(registration.load(NAMED["groups"]), one, self.values(one)) for one in named]
+        except ConfigError as error:
+            raise self.located(error) from None
+
+    def store(self) -> StoreAddress | None:
+        """Return the address of the team's store, if one is configured."""
+        url = self.values("store").get("url")
+        try:
+            return parse_address(url) if url else None
+        except ConfigError as error:
+            raise self.located(error) from None
+
     def values(self, section: str) -> dict[str, Any]:
         """Return the keys and values of a section."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
@@ -193,6 +231,8 @@ def section_names() -> tuple[str, ...]:
         "server",
         "http",
         "search",
+        "store",
+        "session",
         *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)),
     )
 
@@ -210,6 +250,10 @@ def section_schema(section: str, where: str) -> Schema:
         return schema.schema_of(HttpSettings)
     if section == "search":
         return schema.schema_of(registration.load(SEARCH))
+    if section == "store":
+        return schema.schema_of(registration.load(STORE))
+    if section == "session":
+        return schema.schema_of(registration.load(SESSION))
     for known in registration.BUILT_IN:
         if known.name == section:
             keys = schema.schema_of(known.load())
@@ -307,7 +351,8 @@ def _take_named(config: Config, layer: Layer, path: str, section: str, keys: obj
     checked.is_trusted = True
     _take_section(checked, layer, path, section, keys)
     if layer == "project" and not config.is_trusted:
-        config.withheld.append(Withheld(section, checked.values(section), "it runs code", path))
+        why = "it decides who may do what" if section.startswith("groups.") else "it runs code"
+        config.withheld.append(Withheld(section, checked.values(section), why, path))
         return
     config.sections.setdefault(section, {}).update(checked.sections.get(section, {}))
 
@@ -325,6 +370,8 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
         why = why or schema.raises_bound(key.kind, setting.value, config.values(section).get(name, key.default))
         if section == "http":
             why = "it decides who may connect"
+        if section == "buckets":
+            why = "it decides where credentials are sent"
         if why and not is_free:
             config.withheld.append(Withheld(section, {name: setting.value}, why, path))
         else:
@@ -332,8 +379,8 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
 
 
 def _is_outside(root: str, value: str) -> bool:
-    """Return whether a place lies outside the project, after following links."""
-    return not is_inside(os.path.join(root, os.path.expanduser(value)), root)
+    """Return whether a place lies outside the project, after following links; one on the network does."""
+    return "://" in value or not is_inside(os.path.join(root, os.path.expanduser(value)), root)
 
 
 def _take_environment(config: Config) -> None:

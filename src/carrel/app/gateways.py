@@ -38,8 +38,8 @@ def registered(config: Config) -> list[Registration]:
     found: dict[Table, list[Registration]] = {"objects": [], "mounts": []}
     for section, keys in config.sections.items():
         table: Table = "mounts" if section.startswith("mounts.") else "objects"
-        name = section.partition(".")[2]
-        if not name or _is_left_to_the_mounting_server(config, keys):
+        kind, _, name = section.partition(".")
+        if kind not in _TARGETS or not name or _is_left_to_the_mounting_server(config, keys):
             continue
         if not _NAME.fullmatch(name):
             raise ConfigError(

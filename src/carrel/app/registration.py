@@ -35,7 +35,7 @@ class Registration(Value, frozen=True):
     of the configuration besides its own: the parameters of its constructor that are a `Section`. A provider with
     `needs_project` serves the whole folder. `appears` is asked in place of `reason` for each list, if that would take
     too long at the start. `places_file` looks for a file of the project, other than its settings, that names places
-    outside.
+    outside. A provider that `is_stored` keeps its records in the team's store, if there is one.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Registration(Value, frozen=True):
     table: Table = ""
     sections: tuple[str, ...] = ()
     needs_project: bool = False
+    is_stored: bool = False
     missing: str = ""
     appears: Callable[[Project], str | None] | None = None
     places_file: Callable[[Project, Mapping[str, object]], OutsidePlaces] = lambda project, settings: NO_PLACES
@@ -132,13 +133,21 @@ BUILT_IN: Final[tuple[Registration, ...]] = (
         missing="this folder has no .claude/skills, .agents/skills or skills",
         appears=_find_any_skills,
     ),
-    Registration("sage", ("sage",), "carrel.providers.sage:Sage", _find_sage, missing="this folder has no .sage"),
+    Registration(
+        "sage",
+        ("sage",),
+        "carrel.providers.sage:Sage",
+        _find_sage,
+        missing="this folder has no .sage",
+        is_stored=True,
+    ),
     Registration(
         "scopes",
         ("scopes",),
         "carrel.providers.scopes:Scopes",
         _find_scopes,
         missing="this folder has no .carrel/scopes.db",
+        is_stored=True,
     ),
     Registration(
         "alc",
@@ -168,6 +177,7 @@ BUILT_IN: Final[tuple[Registration, ...]] = (
         ("workspace",),
         "carrel.providers.workspace:Workspace",
         _always("files of this folder"),
+        sections=("buckets",),
         needs_project=True,
     ),
 )

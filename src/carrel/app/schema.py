@@ -25,6 +25,7 @@ from carrel.core.provider import (
     Program,
     Project,
     Protection,
+    Secret,
     Section,
     ToolLevel,
 )
@@ -132,7 +133,8 @@ def check(kind: object, value: object, where: str) -> object:
     try:
         return convert(without(kind, NoneType), value)
     except ValueError as error:
-        raise ConfigError(f"{where}: {error}, got {value!r}") from None
+        got = "" if without(kind, NoneType) is Secret else f", got {value!r}"
+        raise ConfigError(f"{where}: {error}{got}") from None
 
 
 def _is_section(kind: object) -> TypeGuard[type[Section]]:
@@ -148,6 +150,29 @@ def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict
     if missing is not None:
         raise ConfigError(f"{where} needs the key {missing!r}")
     return {name: check(known[name].kind, value, f"{where} {name}") for name, value in table.items()}
+
+
+def shown(kind: object, value: object) -> object:
+    """Return a value as it may be shown: of one that may hold a password, only what comes after it."""
+    if without(kind, NoneType) is not Secret or not isinstance(value, str) or not value:
+        return _without_logins(value)
+    from carrel.core.store_address import parse_address  # only where there is one
+
+    try:
+        return f"postgresql://…@{parse_address(value).shown}"
+    except ConfigError:
+        return "…"
+
+
+def _without_logins(value: object) -> object:
+    """Return a value without the names and passwords that addresses in it hold, although none should."""
+    if isinstance(value, str) and "://" in value:
+        start, _, rest = value.partition("://")
+        login, at, host = rest.partition("/")[0].rpartition("@")
+        return f"{start}://…@{host}{rest[len(login) + len(at) + len(host) :]}" if at else value
+    if isinstance(value, dict):
+        return {name: _without_logins(one) for name, one in value.items()}
+    return [_without_logins(one) for one in value] if isinstance(value, list) else value
 
 
 def from_text(kind: object, text: str, where: str) -> object:
@@ -207,6 +232,8 @@ def needs_trust(kind: object, value: object, is_outside: Callable[[str], bool]) 
     if kind is Places:
         places = value.split(os.pathsep) if isinstance(value, str) else []
         return next(filter(None, (needs_trust(Place, place, is_outside) for place in places)), "")
+    if without(kind, NoneType) is Secret:
+        return OUTSIDE if value else ""
     if kind is Place:
         return OUTSIDE if isinstance(value, str) and is_outside(value) else ""
     if kind == ToolLevel:

@@ -1,17 +1,19 @@
 """Who may list, read, watch or call what: checked in the catalogue, for every kind of connection.
 
-A scope is `<scheme>:<right>`, such as `workspace:read`; `*` stands for every scheme.
+A scope is `<scheme>:<right>`, such as `workspace:read`; `*` stands for every scheme. `workspace:///docs/:read` is the
+right to read what is below a folder, and `scopes://scope/alpha:read` to read one URI and what is below it.
 
     read    list, read, watch and complete what the scheme has
     tools   call its tools that only read
-    write   call its tools that write or start something
+    write   call its tools that write or start something; add to what can be added to
 
 The caller is known for the time of a request, also in what a guide or a tool reads of other providers. Permission is
 checked before existence, so that a refusal does not reveal what exists. On stdio, and by default, all is allowed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar, Token
+from functools import lru_cache
 from typing import Final
 
 from carrel.core.errors import ConfigError, Denied, echo
@@ -48,9 +50,32 @@ class Access(Value, frozen=True):
         return (self.name, self.scopes) == (other.name, other.scopes)
 
     def concerns(self, schemes: Iterable[str]) -> bool:
-        """Return whether any right is given for one of these schemes."""
+        """Return whether any right is given for one of these schemes, or for a part of it."""
         named = {"*", *(_SAME_AS.get(scheme, scheme) for scheme in schemes)}
-        return self.scopes is None or any(scope.rpartition(":")[0] in named for scope in self.scopes)
+        return self.scopes is None or any(_scheme(scope) in named for scope in self.scopes)
+
+    def places(self, scheme: str) -> tuple[str, ...]:
+        """Return the URIs of a scheme that may be read with what is below them, if not the whole scheme may be."""
+        if self.scopes is None or self.allows(scheme, "read"):
+            return ()
+        return _places(self.scopes).get(scheme, ())
+
+
+@lru_cache(64)
+def _places(scopes: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the URIs that scopes name for reading, by scheme."""
+    places: dict[str, tuple[str, ...]] = {}
+    for scope in sorted(scopes):
+        place, _, right = scope.rpartition(":")
+        if right == "read" and ":" in place:
+            places[_scheme(place)] = (*places.get(_scheme(place), ()), place)
+    return places
+
+
+def _is_at(uri: str, place: str) -> bool:
+    """Return whether a URI is a place or below it; names are compared whole."""
+    bare = uri.partition("?")[0]
+    return bare in (place, place.removesuffix("/")) or bare.startswith(place if place.endswith("/") else f"{place}/")
 
 
 EVERYTHING: Final = Access("local")
@@ -90,20 +115,47 @@ def is_unlimited() -> bool:
 def may_read(uri: str) -> bool:
     """Return whether the caller may list, read and watch this URI, or one of this template."""
     access = _current.get()
-    return access.scopes is None or access.allows(_scheme(uri), "read") or _is_search(uri)
+    if access.scopes is None or access.allows(_scheme(uri), "read") or _is_search(uri):
+        return True
+    return any(_is_at(uri, place) for place in access.places(_scheme(uri)))
+
+
+def is_limited(uri: str) -> bool:
+    """Return whether the caller may read only parts of the scheme of a URI."""
+    return bool(_current.get().places(_scheme(uri)))
 
 
 def check_read(uri: str) -> None:
     """Raise `Denied` for a URI, or a template, that the caller may not read, whether it exists or not."""
-    if not may_read(uri):
+    check_target(uri, uri)
+
+
+def check_target(target: str, uri: str) -> None:
+    """Raise `Denied` for a URI of which the caller may not read the target; the error does not name the target."""
+    if not may_read(target):
         scheme = _scheme(uri)
         scope = f"{_SAME_AS.get(scheme, scheme)}:read"
         message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
         raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
 
 
+def check_write(uri: str) -> None:
+    """Raise `Denied` for a URI to which the caller may not add anything, whether it exists or not."""
+    access, scheme = _current.get(), _scheme(uri)
+    if not access.allows(scheme, "write"):
+        scope = f"{_SAME_AS.get(scheme, scheme)}:write"
+        message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
+        raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
+
+
 def may_see(schemes: Iterable[str]) -> bool:
     """Return whether the caller may read anything of these schemes."""
+    access = _current.get()
+    return access.scopes is None or any(access.allows(one, "read") or access.places(one) for one in schemes)
+
+
+def may_see_all(schemes: Iterable[str]) -> bool:
+    """Return whether the caller may read everything of one of these schemes."""
     access = _current.get()
     return access.scopes is None or any(access.allows(scheme, "read") for scheme in schemes)
 
@@ -122,6 +174,9 @@ def parse_scopes(words: Iterable[str]) -> frozenset[str]:
         scheme, _, right = scope.rpartition(":")
         if not scheme or right not in RIGHTS:
             raise ConfigError(f"{scope!r} is no scope: write it as workspace:read; the rights are {', '.join(RIGHTS)}")
+        if ":" in scheme and (right != "read" or "://" not in scheme or "?" in scheme or "#" in scheme):
+            form = "a part of a scheme is written as workspace:///docs/:read, for reading only"
+            raise ConfigError(f"{scope!r} is no scope: {form}")
     return scopes
 
 

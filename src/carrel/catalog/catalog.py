@@ -17,6 +17,7 @@ from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
 from carrel.core.errors import BadArgument, ConfigError, echo
+from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.core.model import (
@@ -176,8 +177,18 @@ class Catalog:
     def read_folder(self, uri: str, cursor: str | None = None, limit: int | None = None) -> Page:
         """Return one page of the direct children of a folder, of any scheme."""
         access.check_read(uri)
+        if access.is_limited(uri):
+            self._check_targets(uri)
         parts = unseal(cursor) if cursor else ()
         return folders.read_folder(self.visible(), uri, parts, self.page_size if limit is None else limit)
+
+    def _check_targets(self, uri: str) -> None:
+        """Raise `Denied` if a link leads out of the part that the caller may read."""
+        spelled, scheme = self._routes.spelling(uri), uri.partition(":")[0].lower()
+        access.check_read(spelled)
+        for mounted in self.visible():
+            if "target" in mounted.overrides and scheme in mounted.provider.schemes:
+                access.check_target(attempt("target", mounted.provider.target, spelled), uri)
 
     def skills(self, cursor: str | None = None, limit: int | None = None) -> folders.SkillPage:
         """Return one page of the skills."""
@@ -201,8 +212,19 @@ class Catalog:
 
     def find(self, uri: str) -> Found:
         """Return the provider and route of a URI; raise if there is none, or if the caller may not read it."""
+        if access.is_limited(uri):
+            return self._find_limited(uri)
         access.check_read(uri)
         return self._routes.find(uri)
+
+    def _find_limited(self, uri: str) -> Found:
+        """Find a URI for a caller who may read only parts of its scheme: the spelling that is read decides."""
+        spelled = self._routes.spelling(uri)
+        access.check_read(spelled)
+        found = self._routes.find(spelled)
+        if "target" in found.mounted.overrides:
+            access.check_target(attempt("target", found.mounted.provider.target, spelled), uri)
+        return replace(found, check=access.check_read)
 
     def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
         """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
@@ -304,6 +326,14 @@ class Catalog:
         is_same = condition is not None and reading.error is None and content.matches(condition, etag)
         return replace(reading, items=(item,), mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
 
+    def append(self, uri: str, data: bytes) -> Mapping[str, object]:
+        """Add what a client sent to a resource; return facts for the client."""
+        access.check_write(uri)
+        found = self._routes.find(uri)
+        if found.route is None or found.route.append is None:
+            raise BadArgument(f"Nothing can be added to {echo(uri)}: only logs take more lines", uri=uri)
+        return found.route.append(data=data, **found.variables)
+
     def _read_moving(
         self,
         found: Found,
@@ -392,10 +422,14 @@ class Catalog:
         access.check_read(reference)
         found = self._routes.reference(reference)
         if found is None:
-            raise BadArgument(f"Unknown reference: {echo(reference)}", data={"parameter": "ref"})
+            known = [template.uri_template for template in self.templates()[0]]
+            example = f" (resources/templates/list has the known ones; for example {known[0]})" if known else ""
+            raise BadArgument(f"Unknown reference: {echo(reference)}{example}", data={"parameter": "ref"})
         meant, variables, mounted = found
+        access.check_read(meant)  # who may read a part only would get names of the rest
         if variables is not None and variable not in variables:
-            message = f"Unknown argument: {echo(variable)} (known: {', '.join(variables)})"
+            named = f'known: {", ".join(variables)}; for example {{"name": "{variables[0]}", "value": ""}}'
+            message = f"Unknown argument: {echo(variable)} ({named})"
             raise BadArgument(message, data={"parameter": "argument"})
         if not mounted.has_completions:
             return Completion((), total=0, has_more=False)
@@ -438,7 +472,8 @@ class Catalog:
 
     def instructions(self) -> str:
         """Return the instructions of all providers that the caller may read."""
-        parts = (mounted.provider.instructions() for mounted in self.visible())
+        whole = (mounted.provider for mounted in self.mounted if access.may_see_all(mounted.provider.schemes))
+        parts = (provider.instructions() for provider in whole)
         return "\n\n".join(part for part in parts if part)
 
 

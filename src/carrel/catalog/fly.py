@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from carrel.catalog import access
 from carrel.catalog.pages import key_of, seal
 from carrel.catalog.routes import Mounted
 from carrel.core.errors import BadArgument, BadCursor
@@ -75,7 +76,8 @@ def _walk(mounted: Iterable[Mounted], asked: Asked, name: str, key: str) -> Iter
         after = key if one.provider.name == name else ""
         is_reached = is_reached or one.provider.name == name
         if is_reached and "browse" in one.overrides:
-            yield from ((one, entry) for entry in one.provider.browse(asked.directory, asked.prefix or "", after))
+            found = one.provider.browse(asked.directory, asked.prefix or "", after)
+            yield from ((one, entry) for entry in found if access.may_read(entry.uri))
 
 
 def _seal(asked: Asked, mounted: Mounted, last: Resource) -> str:

@@ -6,16 +6,17 @@ A URI that no route matches goes, as sent, to `read_unmatched` of the provider t
 respell its URIs before they are matched (`canonical`), and word the errors for those that do not fit (`refusal`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from carrel.core.arguments import FOLDER_PARAMETERS, PARAMETERS, InvalidArguments, known_parameters, refused_parameter
 from carrel.core.errors import BadArgument, NotFound, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import Template, Unread
+from carrel.core.model import FOLDER_TYPE, Reading, Stored, Template, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
@@ -83,6 +84,8 @@ class Found(Value, frozen=True):
     others: tuple[Mounted, ...] = ()
     view: "View | None" = None
     """What is shown of it in place of the whole."""
+    check: Callable[[str], None] | None = None
+    """Checks the URIs of what is read: they may be other ones, as for an absolute path."""
 
     @property
     def start(self) -> int:
@@ -102,6 +105,10 @@ class Found(Value, frozen=True):
 
     def open(self, condition: str | None = None) -> Given | Unread:
         """Return what the provider's reader returns; it gets the condition if it has a use for one."""
+        given = self._open(condition)
+        return given if self.check is None else _checked(given, self.check)
+
+    def _open(self, condition: str | None) -> Given | Unread:
         if self.view is not None:
             from carrel.outline.views import Viewed, show
 
@@ -124,6 +131,30 @@ class Found(Value, frozen=True):
             with suppress(NotFound):
                 return mounted.provider.read_unmatched(self.uri)
         return (self.mounted, *self.others)[-1].provider.read_unmatched(self.uri)
+
+
+def _checked(given: Given | Unread, check: Callable[[str], None]) -> Given | Unread:
+    """Return what was read, or raise if it is something that the caller may not read."""
+    if isinstance(given, Unread):
+
+        def read() -> Given:
+            found = _checked(given.read(), check)
+            assert not isinstance(found, Unread)
+            return found
+
+        return Unread(read)
+    items = given.items if isinstance(given, Reading) else (given,)
+    try:
+        for item in items:
+            uri = (item.meta or {}).get("dev.carrel/uri") or item.uri
+            if isinstance(uri, str) and uri:
+                check(uri)
+    except BaseException:
+        for item in items:
+            if isinstance(item, Stored):
+                item.source.close()
+        raise
+    return given
 
 
 class Clash(Value, frozen=True):
@@ -229,14 +260,18 @@ class Routes:
             # What fits a budget is not cut again: the range says what is to fit.
             return replace(found, view=replace(view, range=found.query_range), query_range=())
         scheme = uri.partition(":")[0].lower()
-        owner = self._respelling.get(scheme)
-        spelled = uri if owner is None else attempt("canonical", owner.provider.canonical, uri)
+        spelled = self.spelling(uri)
         try:
             return self._find(spelled, uri)
         except RequestError as error:
             error.uri = error.uri or uri
             owner = next(iter(self._owners.get(scheme, ())), self._only)
             raise error if owner is None else attempt("refusal", owner.provider.refusal, uri, error) from None
+
+    def spelling(self, uri: str) -> str:
+        """Return a URI in the spelling that is read."""
+        owner = self._respelling.get(uri.partition(":")[0].lower())
+        return uri if owner is None else attempt("canonical", owner.provider.canonical, uri)
 
     def _find(self, uri: str, sent: str) -> Found:
         """Return the route of a URI, which the client sent in another spelling."""
@@ -362,22 +397,22 @@ class Routes:
         except BadArgument as error:
             return BadArgument(error.message, uri=sent, data=error.data)
         if given and (bare in self._fixed or self._match(scheme, bare, bare) is not None):
-            known = self._known_names(scheme, bare)
+            known, example = self._known_names(scheme, bare)
             names = [name for name, _ in given]
             odd = next((pair for pair in given if pair[0] not in {*known, *RANGE_NAMES}), None)
             twice = next((pair for at, pair in enumerate(given) if pair[0] in names[:at]), given[0])
-            (name, value), why = (
-                (twice, "given twice") if odd is None else (odd, f"known: {', '.join(known)}" if known else "unknown")
-            )
-            shown = f"{echo(name)}={echo(value)}"
-            return BadArgument(f"Invalid parameter: {shown} ({why})", uri=sent, data={"parameter": name})
+            if odd is None:
+                return InvalidArguments([refused_parameter(*twice, "repeated", "given twice")], sent)
+            every = known_parameters(known, PARAMETERS, example)
+            return InvalidArguments([refused_parameter(*odd, "unknown", every)], sent)
         return NotFound(sent)
 
-    def _known_names(self, scheme: str, bare: str) -> list[str]:
-        for template, _, _ in self._templates.get(scheme, ()):
+    def _known_names(self, scheme: str, bare: str) -> tuple[list[str], str]:
+        """Return the parameters that the template of a URI names, and its example."""
+        for template, route, _ in self._templates.get(scheme, ()):
             if template.match(bare) is not None:
-                return [name for name in template.variables if name in template.query_variables]
-        return []
+                return [name for name in template.variables if name in template.query_variables], route.example
+        return [], ""
 
 
 def _fixed_variables(route: Route, uri: str) -> dict[str, object]:
@@ -400,10 +435,15 @@ def _found(mounted: Mounted, route: Route, uri: str, variables: Mapping[str, str
             taken = [pair for pair in asked if pair[0] in ours]
             asked = [pair for pair in asked if pair[0] not in ours]
             uri = without(uri, ours) if taken else uri
-        given["query"] = route.query.check_query(asked, uri)
+        given["query"] = route.query.check_query(asked, uri, _beside(route))
     if route.takes_uri:
         given["uri"] = uri
     return Found(mounted, route, uri, given, tuple(taken))
+
+
+def _beside(route: Route) -> tuple[str, ...]:
+    """Return the parameters that Carrel applies to what a route reads."""
+    return FOLDER_PARAMETERS if route.mime_type == FOLDER_TYPE else PARAMETERS
 
 
 def _with_open_query(

@@ -95,7 +95,9 @@ def nearest(catalog: Catalog, uri: str) -> list[str]:
     """Return URIs that the caller may read and that are spelled much like one that does not exist."""
     scheme = uri.partition(":")[0].lower()
     same = (entry.uri for entry in catalog.entries(scheme))
-    others = (entry.uri for entry in catalog.entries() if not entry.uri.startswith(f"{scheme}:"))
+    # Not the whole list: before the entries of other schemes, it may have a hundred thousand of this one.
+    elsewhere = [one.provider.schemes[:1] for one in catalog.visible() if scheme not in one.provider.schemes]
+    others = (entry.uri for other in dict.fromkeys(chain(*elsewhere)) for entry in catalog.entries(other))
     known = chain(islice(same, MOST_COMPARED - _OTHERS_COMPARED), islice(others, _OTHERS_COMPARED))
 
     def is_read(folder: str) -> bool:

@@ -132,6 +132,11 @@ class Watcher:
             raise
         return subscription
 
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Return the subscriptions that are open."""
+        with self._changed:
+            return tuple(self._subscriptions)
+
     def _add_if_served(self, subscription: Subscription, uri: str) -> None:
         try:
             self.add(subscription, uri)
@@ -250,6 +255,15 @@ class Watcher:
             for subscription in self._listening_for(provider):
                 self._schedule(subscription, LIST, pause_s)
             self._changed.notify_all()
+
+    def look_again(self, scheme: str) -> None:
+        """Compare everything of a scheme now, as when another server says that it changed."""
+        for mounted in self._catalog.mounted:
+            if scheme in mounted.provider.schemes:
+                one = self._attended_of(mounted.provider)
+                with self._changed:
+                    one.is_due = True
+                self._attend(one)
 
     def wake(self) -> None:
         """Check again what is due."""

@@ -5,20 +5,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final
-from urllib.parse import quote
 
 import click
-from click.shell_completion import CompletionItem, FishComplete, ShellComplete, ZshComplete
+from click.shell_completion import CompletionItem
 
 from carrel.app.app import open_desk
 from carrel.cli.context import CommandOptions
 from carrel.client.client import Client
 from carrel.connect.shell import SHELLS, Shell
 from carrel.core.errors import CarrelError
+from carrel.core.uri import PATH_SAFE, quote
 
 VARIABLE: Final = "_CARREL_COMPLETE"
 """The variable that a shell sets to ask for completions."""
-PROGRAM: Final = "carrel"
 MAX_URIS: Final = 200
 """Maximum number of URIs that are offered."""
 _EXPRESSION: Final = re.compile(r"\{([+]?)([A-Za-z0-9_.]+)\}")
@@ -49,21 +48,85 @@ _carrel_completion() {
 complete -F _carrel_completion carrel
 """
 
+_ZSH: Final = r"""
+#compdef carrel
+
+_carrel_completion() {
+    local type value help found=1
+    local -a answer plain folders described
+    answer=("${(@f)$(COMP_WORDS="${words[1,CURRENT-1]} $PREFIX" COMP_CWORD=$((CURRENT - 1)) \
+        _CARREL_COMPLETE=zsh_complete ${~words[1]} 2>/dev/null)}")
+    for type value help in "${(@)answer}"; do
+        case "$type" in
+            dir) _path_files -/ && found=0 ;;
+            file) _path_files && found=0 ;;
+            plain)
+                if [[ "$help" != _ ]]; then
+                    described+=("$value:$help")
+                elif [[ "$value" == */ ]]; then
+                    folders+=("$value")
+                else
+                    plain+=("$value")
+                fi
+                ;;
+        esac
+    done
+    (( $#described )) && _describe -V carrel described && found=0
+    (( $#plain )) && compadd -V carrel -a plain && found=0
+    (( $#folders )) && compadd -V carrel -S "" -a folders && found=0
+    return found
+}
+
+_carrel_register() {
+    # A start file that loads no completion system of zsh gets it now, before its first prompt.
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }
+    compdef _carrel_completion carrel
+    add-zsh-hook -d precmd _carrel_register
+}
+
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _carrel_completion "$@"
+elif (( $+functions[compdef] )); then
+    compdef _carrel_completion carrel
+else
+    autoload -Uz add-zsh-hook
+    add-zsh-hook precmd _carrel_register
+fi
+"""
+
+_FISH: Final = r"""
+function _carrel_completion
+    set -l line (commandline --cut-at-cursor --current-process | string collect)
+    set -l program (string match --regex "\S+" -- $line)
+    set -l word (commandline --cut-at-cursor --current-token | string collect)
+    for answer in (env COMP_WORDS=$line COMP_CWORD=$word _CARREL_COMPLETE=fish_complete $program[1] 2>/dev/null)
+        set -l parts (string split --max 1 "," -- $answer)
+        switch $parts[1]
+            case dir
+                __fish_complete_directories $parts[2]
+            case file
+                __fish_complete_path $parts[2]
+            case plain
+                printf "%s\n" $parts[2]
+        end
+    end
+end
+
+complete --no-files --command carrel --arguments "(_carrel_completion)"
+"""
+_SCRIPTS: Final[dict[Shell, str]] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
-@click.pass_context
-def completion(context: click.Context, shell: Shell) -> None:
+def completion(shell: Shell) -> None:
     """Print the script that completes commands, hosts and URIs. `carrel connect shell` installs it."""
-    click.echo(script_of(context.find_root().command, shell), nl=False)
+    click.echo(script_of(shell), nl=False)
 
 
-def script_of(app: click.Command, shell: Shell) -> str:
+def script_of(shell: Shell) -> str:
     """Return the script for a shell."""
-    if shell == "bash":
-        return _BASH.lstrip()
-    kinds: dict[Shell, type[ShellComplete]] = {"zsh": ZshComplete, "fish": FishComplete}
-    return kinds[shell](app, {}, PROGRAM, VARIABLE).source() + "\n"
+    return _SCRIPTS[shell].lstrip()
 
 
 def complete_hosts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -127,4 +190,4 @@ def _completed(client: Client, template: str, incomplete: str) -> Iterator[str]:
         return
     rest = template[expression.end() :].partition("{")[0]
     for value in client.complete(template, variable, begun).values:
-        yield start + quote(value, safe="/" if is_path else "") + ("" if value.endswith("/") else rest)
+        yield start + quote(value, PATH_SAFE if is_path else "") + ("" if value.endswith("/") else rest)

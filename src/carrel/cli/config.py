@@ -3,10 +3,12 @@
 import json
 import os
 import re
+from collections.abc import Mapping
 
 import click
 
 from carrel.app import config as configuration
+from carrel.app import schema
 from carrel.app.project import ProjectFile
 from carrel.app.trust import TrustStore
 from carrel.cli import output
@@ -39,7 +41,7 @@ def show(options: CommandOptions, origin: bool) -> None:
             setting = given.get(name)
             value = known[name].default if setting is None else setting.value
             source = "default" if setting is None else f"{setting.layer}: {setting.origin}"
-            rows.append((section, name, value, source))
+            rows.append((section, name, schema.shown(known[name].kind, value), source))
     if options.is_json:
         settings = [{"section": row[0], "key": row[1], "value": row[2], "origin": row[3]} for row in rows]
         output.print_json({"root": loaded.root, "settings": settings, "notes": list(loaded.notes)})
@@ -125,8 +127,18 @@ def _toml_lines(withheld: configuration.Withheld) -> list[str]:
     """Return a withheld setting in TOML."""
     table, dot, name = withheld.section.partition(".")
     lines = [f"[{table}{dot}{_toml_key(name)}]"]
-    lines += [f"{_toml_key(key)} = {json.dumps(one, default=str)}" for key, one in withheld.settings.items()]
+    settings = _without_secrets(withheld).items()
+    lines += [f"{_toml_key(key)} = {json.dumps(one, default=str, ensure_ascii=False)}" for key, one in settings]
     return [f"  {output.escape(line)}" for line in lines]
+
+
+def _without_secrets(withheld: configuration.Withheld) -> Mapping[str, object]:
+    """Return the settings as they may be shown; those of another system's file are places and hold no secret."""
+    try:
+        known = configuration.section_schema(withheld.section, "")
+    except ConfigError:
+        return withheld.settings
+    return {key: schema.shown(known[key].kind, value) for key, value in withheld.settings.items()}
 
 
 def _toml_key(name: str) -> str:

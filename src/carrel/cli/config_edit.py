@@ -13,7 +13,7 @@ from tomlkit.items import Table
 from tomlkit.toml_document import TOMLDocument
 
 from carrel.app import config as configuration
-from carrel.app import schema
+from carrel.app import registration, schema
 from carrel.app.project import FILE_NAME, MAX_FILE_BYTES
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
@@ -48,7 +48,7 @@ def set_(options: CommandOptions, name: str, value: str, is_users: bool) -> None
         table[key] = checked
 
     path = _change(options, section, change, is_users=is_users)
-    _report(options, section, key, f"Set {name} = {_as_toml(checked)} in {path}", path)
+    _report(options, section, key, f"Set {name} = {_as_toml(schema.shown(kind, checked))} in {path}", path)
 
 
 @click.command()
@@ -77,10 +77,11 @@ def unset_(options: CommandOptions, name: str, is_users: bool) -> None:
 @click.pass_obj
 def get_(options: CommandOptions, name: str) -> None:
     """Print the value of one setting."""
-    section, key, _ = _known(name)
+    section, key, kind = _known(name)
     config = options.config()
     setting = config.sections.get(section, {}).get(key)
     value = configuration.section_schema(section, name)[key].default if setting is None else setting.value
+    value = schema.shown(kind, value)
     if options.is_json:
         origin = "default" if setting is None else f"{setting.layer}: {setting.origin}"
         output.print_json({"section": section, "key": key, "value": value, "origin": origin})
@@ -100,6 +101,8 @@ def _check_range(section: str, key: str, value: Any) -> None:
     """Raise ConfigError for a value of the right type that is out of range."""
     if section == "server":
         configuration.ServerSettings(**{key: value})
+    elif section == "store":
+        schema.build(registration.load(configuration.STORE), section, {key: value})
 
 
 def _change(options: CommandOptions, section: str, change: Callable[[Tables], None], *, is_users: bool) -> str:

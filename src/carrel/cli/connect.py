@@ -102,9 +102,8 @@ def _unknown(name: str) -> str:
 def _one(name: str, wish: Wish) -> dict[str, object]:
     """Connect or remove one host, say what happened, and return it."""
     if name == SHELL:
-        app = click.get_current_context().find_root().command
         asked = partial(_agrees, wish)
-        done = shell.set_up(wish.around, partial(script_of, app), asked, is_removal=wish.is_removal)
+        done = shell.set_up(wish.around, script_of, asked, is_removal=wish.is_removal)
         return _told(name, wish, done)
     host = by_name(name)
     assert host is not None

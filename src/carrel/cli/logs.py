@@ -1,18 +1,18 @@
-"""`run` keeps the output of a command as a log that every server of the project can read; `tail` prints a log."""
+"""Logs: `run` keeps the output of a command, `tail` prints a log, `logs push` sends a file to another desk."""
 
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from time import sleep
-from typing import TYPE_CHECKING, Final
+from time import sleep, time_ns
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
 from carrel.cli import exit_codes, output, suggestions
 from carrel.cli.completion import complete_uris
 from carrel.cli.context import CommandOptions
-from carrel.cli.options import with_project, with_server
+from carrel.cli.options import with_command_options, with_project, with_server
 from carrel.cli.stderr import say
 from carrel.core.errors import BadArgument, CarrelError, ConfigError
 from carrel.core.model import Reading, Text
@@ -22,11 +22,13 @@ from carrel.providers.logs.ring import Stream
 from carrel.providers.logs.uris import ID
 
 if TYPE_CHECKING:
+    from carrel.providers.logs.sender import LogSender
     from carrel.providers.logs.spool import SpoolWriter
 
 FOLLOW_S: Final = 0.2
 _NAME_LENGTH: Final = 64
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_CHUNK: Final = 1 << 16
 
 
 class LogCopy:
@@ -36,6 +38,7 @@ class LogCopy:
         from carrel.providers.logs import spool  # not for `tail`
 
         self._writer: SpoolWriter | None = None
+        self._sender: LogSender | None = None
         try:
             config = options.config()
             values = config.values("logs")
@@ -46,18 +49,33 @@ class LogCopy:
             self._warn(error)
         self._say_uri("logging to")
 
+    @property
+    def id(self) -> str | None:
+        """The id of the log; None if it cannot be written."""
+        return None if self._writer is None else self._writer.uri.rpartition("/")[2]
+
+    def send_to(self, sender: "LogSender") -> None:
+        """Send the output to another desk too."""
+        self._sender = sender
+
     def feed(self, stream: Stream, data: bytes) -> None:
         """Write bytes of the command's output."""
         self._try(lambda writer: writer.feed(stream, data))
+        if self._sender is not None:
+            self._sender.feed(stream, data)
 
     def flush(self) -> None:
         """Write a line that has no line end yet."""
         self._try(lambda writer: writer.flush())
+        if self._sender is not None:
+            self._sender.flush()
 
     def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Write how the command ended."""
         self._try(lambda writer: writer.end(exit_code, state))
         self._say_uri("log:")
+        if self._sender is not None and self._sender.end(exit_code, state):
+            say(f"carrel: sent: {self._sender.uri} on {self._sender.desk}")
 
     def _say_uri(self, label: str) -> None:
         """Print the URI of the log on stderr; stdout belongs to the command."""
@@ -81,18 +99,94 @@ class LogCopy:
 @click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
 @click.option("--name", metavar="NAME", help="Name of the log. Default: the program's name.")
 @click.option(
-    "--kind", type=click.Choice(["run", "build"]), default="run", help="Kind of log: logs://run/ or logs://build/."
+    "--kind",
+    type=click.Choice(["run", "build"]),
+    help="Kind of log: logs://run/ or logs://build/. Default: run; build for --to in a CI job.",
 )
+@click.option("--to", "desk", metavar="URL", help="Also send the log to the desk at URL. Its token is in CARREL_TOKEN.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
 @with_project
 @click.pass_obj
-def run(options: CommandOptions, name: str | None, kind: Kind, command: tuple[str, ...]) -> int:
+def run(
+    options: CommandOptions, name: str | None, kind: Kind | None, desk: str | None, command: tuple[str, ...]
+) -> int:
     """Run a command and log its output. Assistants can read the log while the command runs."""
+    _check_name(name)
+    program = os.path.basename(command[0]) or command[0]
+    name = name or _as_name(program)
+    if desk is None:
+        return _run(command, LogCopy(options, kind or "run", name, program))
+    sending = Sending(desk, kind, program)
+    log = LogCopy(options, sending.kind, name, program)
+    log.send_to(sending.begin(log.id or _new_id(name)))
+    return _run(command, log)
+
+
+@click.group()
+def logs() -> None:
+    """Send logs to another desk."""
+
+
+@logs.command()
+@click.argument("file", type=click.File("rb"))
+@click.option("--to", "desk", metavar="URL", required=True, help="The desk. Its token is in CARREL_TOKEN.")
+@click.option("--name", metavar="NAME", help="Name of the log. Default: the file's name.")
+@click.option(
+    "--kind",
+    type=click.Choice(["run", "build"]),
+    default="build",
+    help="Kind of log. Default: build.",
+)
+@click.option("--exit-code", type=click.IntRange(0, 255), help="The exit code of the command that wrote the file.")
+@with_command_options
+@click.pass_obj
+def push(
+    options: CommandOptions, file: BinaryIO, desk: str, name: str | None, kind: Kind, exit_code: int | None
+) -> int:
+    """Send the text file FILE, or - for standard input, as a log to another desk."""
+    _check_name(name)
+    program = os.path.basename(file.name) if isinstance(file.name, str) and file.name != "<stdin>" else "stdin"
+    sender = Sending(desk, kind, program).begin(_new_id(name or _as_name(program)))
+    while data := file.read(_CHUNK):
+        sender.feed("out", data)
+    if not sender.end(exit_code):
+        return exit_codes.FAILED
+    if options.is_json:
+        output.print_json({"uri": sender.uri})
+    else:
+        say(f"carrel: sent: {sender.uri} on {sender.desk}")
+    return exit_codes.DONE
+
+
+class Sending:
+    """A log that is sent to another desk: its address, its kind, and where it comes from."""
+
+    def __init__(self, desk: str, kind: Kind | None, program: str) -> None:
+        from carrel.client.desk_address import DeskAddress  # only with --to
+        from carrel.providers.logs.sender import find_origin
+
+        self._desk = DeskAddress(desk, os.environ.get("CARREL_TOKEN"))
+        self._origin = find_origin(os.environ)
+        self._program = program
+        self.kind: Kind = kind or ("build" if self._origin.description else "run")
+
+    def begin(self, log_id: str) -> "LogSender":
+        """Begin to send a log."""
+        from carrel.providers.logs.sender import LogSender  # only with --to
+
+        def warn(problem: str) -> None:
+            say(f"carrel: {problem}")
+
+        return LogSender(self._desk, self.kind, log_id, self._program, self._origin, warn).start()
+
+
+def _check_name(name: str | None) -> None:
     if name is not None and (not ID.fullmatch(name) or len(name) > _NAME_LENGTH):
         raise ConfigError(f"--name {name}: use letters, digits, '.', '_' and '-', at most {_NAME_LENGTH} characters")
-    program = os.path.basename(command[0]) or command[0]
-    log = LogCopy(options, kind, name or _as_name(program), program)
-    return _run(command, log)
+
+
+def _new_id(name: str) -> str:
+    return f"{name}_{time_ns() // 1_000}"
 
 
 def _run(command: Sequence[str], log: LogCopy) -> int:

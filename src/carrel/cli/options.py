@@ -10,13 +10,13 @@ from carrel.cli.context import CommandOptions
 
 Command = Callable[..., object]
 
-WITH_OBJECTS = ("cat", "complete", "connect", "doctor", "explain", "ls", "search", "serve", "templates")
+WITH_OBJECTS = ("cat", "complete", "connect", "doctor", "explain", "ls", "open", "search", "serve", "templates")
 """The commands that take --with."""
 
 WITH_SERVER = ("cat", "complete", "ls", "tail", "templates")
 """The commands that take --server."""
 
-WITHOUT_JSON = ("completion", "run", "serve", "tail")
+WITHOUT_JSON = ("completion", "open", "run", "serve", "tail")
 
 
 class LazyGroup(click.Group):

@@ -7,16 +7,15 @@ from itertools import chain, islice
 
 import click
 
-from carrel.catalog.catalog import Catalog
+from carrel.app import explaining
 from carrel.cli import output, suggestions
 from carrel.cli.completion import complete_uris
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options, with_objects, with_source
 from carrel.client.client import Client
-from carrel.core.errors import BadArgument, CarrelError
+from carrel.core.errors import BadArgument
 from carrel.core.model import Blob, Range, Reading, Resource, Text
 from carrel.core.uri import split_query
-from carrel.providers.workspace import Workspace
 
 
 @click.command()
@@ -149,22 +148,14 @@ def explain(options: CommandOptions, uri: str) -> None:
     with options.desk() as desk, Client.to(desk.server) as client:
         uri = next(iter(suggestions.meant(options, client, uri)), uri)
         try:
-            provider = desk.catalog.find(uri).mounted.provider
+            explained = explaining.explain(desk.catalog, uri)
         except BadArgument as error:
             raise suggestions.refusal(client, uri, error) from None
-        reasons = provider.explain(uri) if isinstance(provider, Workspace) else _tried(desk.catalog, uri)
     if options.is_json:
-        output.print_json({"uri": uri, "provider": provider.name, "reasons": reasons})
+        reasons = list(explained.reasons)
+        output.print_json({"uri": uri, "provider": explained.provider, "reasons": reasons})
     else:
-        output.print_lines(*(output.escape(line) for line in reasons))
-
-
-def _tried(catalog: Catalog, uri: str) -> list[str]:
-    try:
-        failure = suggestions.failed(catalog.read(uri))
-    except CarrelError as error:
-        failure = error
-    return ["Served." if failure is None else f"Not served: {failure}"]
+        output.print_lines(*(output.escape(line) for line in explained.reasons))
 
 
 def _entry_json(entry: Resource) -> dict[str, object]:

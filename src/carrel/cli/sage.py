@@ -3,12 +3,13 @@
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
 
 from carrel.app import registration
+from carrel.app.app import open_store
 from carrel.cli import exit_codes, output
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options
@@ -32,13 +33,26 @@ def opened(options: CommandOptions) -> Iterator[Sage]:
     values = {**config.values("sage"), "tools": "write"}
     denied = tuple(config.values("workspace").get("deny") or ())
     named, given = config.named("sage"), frozenset(config.values("sage"))
-    project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
-    memory = registration.load("carrel.providers.sage:Sage")(project, **values)
-    assert isinstance(memory, Sage)
-    try:
+    with ExitStack() as until_closed:
+        store = open_store(config)
+        if store is not None:
+            from carrel.stores.shared import release  # only where there is a store
+
+            until_closed.callback(release, store)
+        project = Project(
+            config.root,
+            config.environment,
+            given,
+            named,
+            is_trusted=config.is_trusted,
+            deny=denied,
+            store=config.store(),
+        )
+        memory = registration.load("carrel.providers.sage:Sage")(project, **values)
+        assert isinstance(memory, Sage)
+        until_closed.callback(memory.close)
+        memory.memory.refresh()
         yield memory
-    finally:
-        memory.close()
 
 
 class SageCommands(click.Group):

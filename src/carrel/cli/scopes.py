@@ -20,6 +20,7 @@ from carrel.core.errors import ConfigError
 from carrel.core.limits import STORE_COMMAND_S, STORE_IMPORT_S
 from carrel.core.provider import Project
 from carrel.providers.scopes import commands, location
+from carrel.providers.scopes.connection import ScopesStore
 from carrel.providers.scopes.scope_errors import Archived, ScopeError
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.uris import DEFAULT_NODES
@@ -93,7 +94,7 @@ def _run(command: commands.ScopesCommand) -> Callable[..., None]:
         config = options.config()
         settings = config.values("scopes")
         session = Session(
-            Store(_location(config, context.meta.get(_DB)), read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S),
+            _store(config, context.meta.get(_DB)),
             is_json=options.is_json,
             ceiling=settings.get("max_nodes_ceiling", DEFAULT_NODES),
             max_children=settings.get("max_children_listed", _DEFAULT_CHILDREN),
@@ -104,6 +105,22 @@ def _run(command: commands.ScopesCommand) -> Callable[..., None]:
             session.store.close()
 
     return run
+
+
+def _store(config: Config, db: str | None) -> ScopesStore:
+    """Return the store: that of --db, else the team's, else the project's."""
+    address = config.store() if db is None else None
+    if address is None:
+        return Store(_location(config, db), read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S)
+    from carrel.providers.scopes.team_store import TeamStore  # only where there is one
+
+    store = TeamStore(address, read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S)
+    try:
+        store.prepare()
+    except ConfigError:
+        store.close()
+        raise
+    return store
 
 
 def _location(config: Config, db: str | None) -> location.Location:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from sqlite3 import Connection
 from typing import Any, Final
 
 import click
@@ -18,12 +17,12 @@ from carrel.core.isotime import iso_ms
 from carrel.files.atomic import new_private
 from carrel.providers.scopes import changes, importer, json_lines, queries, tree
 from carrel.providers.scopes.changes import Change, Move
+from carrel.providers.scopes.connection import ScopesConnection, ScopesStore
 from carrel.providers.scopes.importer import OnConflict, Outcome
 from carrel.providers.scopes.json_lines import Record
 from carrel.providers.scopes.original_database import Original
 from carrel.providers.scopes.scope_errors import invalid, not_found
-from carrel.providers.scopes.sqlite import StoreConnection
-from carrel.providers.scopes.store import Store, blank
+from carrel.providers.scopes.store import blank
 from carrel.providers.scopes.uris import bad_query, parameters
 from carrel.providers.scopes.values import (
     TREE_URI,
@@ -57,13 +56,13 @@ Given = Mapping[str, Any]
 class Session:
     """The store that a command works on, and its output format."""
 
-    store: Store
+    store: ScopesStore
     is_json: bool
     ceiling: int
     max_children: int
 
     @contextmanager
-    def reading(self) -> Iterator[StoreConnection]:
+    def reading(self) -> Iterator[ScopesConnection]:
         """Open a snapshot of the store; an empty one if there is no store."""
         with self.store.reading() as connection:
             if connection is not None:
@@ -73,7 +72,7 @@ class Session:
             yield connection
 
     @contextmanager
-    def writing(self, scope: str, *, is_rehearsal: bool = False) -> Iterator[StoreConnection]:
+    def writing(self, scope: str, *, is_rehearsal: bool = False) -> Iterator[ScopesConnection]:
         """Open a transaction to change a scope; raise "not found" instead of creating a store for it."""
         if self.store.identity() is None:
             with blank() as connection:
@@ -89,7 +88,7 @@ class Session:
             output.print_text("\n".join(lines))
 
 
-def find(connection: StoreConnection, text: str) -> Scope:
+def find(connection: ScopesConnection, text: str) -> Scope:
     """Return the scope with an alias or an id."""
     alias, scope_id = normalise_alias(text), text.strip().lower()
     found = queries.find(connection, alias) if is_alias(alias) else None
@@ -310,7 +309,7 @@ def list_aliases(session: Session, given: Given) -> None:
     session.report(shown, f"{names[0]} (canonical)", *names[1:])
 
 
-def _aliases(connection: Connection, scope: Scope) -> dict[str, Any]:
+def _aliases(connection: ScopesConnection, scope: Scope) -> dict[str, Any]:
     rows = [
         {"name": name, "canonical": name == scope.alias, "createdAt": iso_ms(created_at)}
         for name, created_at in queries.aliases_of(connection, scope)

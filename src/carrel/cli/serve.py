@@ -7,7 +7,7 @@ of the time that a host waits for the first answer.
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from carrel.app.app import Desk, open_desk
@@ -38,6 +38,7 @@ OPTIONS: Final = (
     Option(
         "--http", "[HOST:]PORT", "Serve over HTTP instead of stdin and stdout (default: 127.0.0.1 and [http] port)."
     ),
+    Option("--open", "", "With --http: open the explorer, which shows what is served, in the browser."),
     Option("--no-token", "", "With --http on a loopback address: require no token."),
     Option("--set", "SECTION.KEY=VALUE", "Set any setting of the configuration file."),
     Option("--quiet", "", "Do not print on stderr what is served."),
@@ -56,6 +57,7 @@ class Parsed:
         self.is_debug = False
         self.http: str | None = None
         self.has_token = True
+        self.opens = False
 
 
 def run(words: Sequence[str]) -> int:
@@ -91,7 +93,28 @@ def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
     desk = open_desk(config)
     lines = None if parsed.is_quiet else announcement(desk)
     _collect_from_now_on()
-    return run_http(desk, address, lines, has_token=parsed.has_token)
+    opens = None
+    if parsed.opens:
+        from carrel.cli.browser import opener  # only for a person
+
+        opens = opener(os.environ, wanted=True)
+    return run_http(desk, address, lines, has_token=parsed.has_token, opens=opens)
+
+
+def run_open(words: Sequence[str], port: int | None, opens: Callable[[str], None]) -> int:
+    """Serve on this machine for a browser, on this port or any; return the exit code."""
+    from carrel.cli.serve_http import free_address, run_http  # imports an event loop, which stdio does not need
+    from carrel.transports import stdio
+
+    parsed = parse(words)
+    set_up_logging(is_debug=parsed.is_debug)
+    with stdio.taken_stdout():
+        config = load(parsed.project, os.environ, parsed.flags, parsed.origins)
+        address = free_address(config.http().port) if port is None else str(port)
+        desk = open_desk(config)
+        say("\n".join(announcement(desk)))
+        _collect_from_now_on()
+        return run_http(desk, address, None, has_token=True, opens=opens)
 
 
 def _collect_from_now_on() -> None:
@@ -127,6 +150,8 @@ def parse(words: Sequence[str]) -> Parsed:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
         raise ConfigError("--no-token needs --http; stdin and stdout use no token")
+    if parsed.opens and parsed.http is None:
+        raise ConfigError("--open needs --http; to look at what is served: carrel open")
     if parsed.project is not None and not os.path.isdir(parsed.project):
         raise ConfigError(f"--project {parsed.project}: no such folder")
     return parsed
@@ -157,6 +182,8 @@ def _take(parsed: Parsed, flag: str, value: str) -> None:
         parsed.http = value
     elif flag == "--no-token":
         parsed.has_token = False
+    elif flag == "--open":
+        parsed.opens = True
     elif flag == "--quiet":
         parsed.is_quiet = True
     elif flag == "--debug":

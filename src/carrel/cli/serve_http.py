@@ -4,34 +4,91 @@ import ipaddress
 import shlex
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from carrel.app.app import Desk
 from carrel.app.config import Config, HttpSettings
+from carrel.catalog.access import EVERYTHING
 from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError
 from carrel.core.loopback import is_loopback
 from carrel.transports.http.app import App, bind, serve
 from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.pages import Pages
+from carrel.transports.http.visits import Visits
+
+if TYPE_CHECKING:
+    from carrel.app.replica import Replica
+    from carrel.stores.database import Database
+    from carrel.transports.http.shared_sessions import SharedSessions
+    from carrel.transports.http.tokens import TokenStore
 
 DEFAULT_HOST = "127.0.0.1"
 
+Opens = Callable[[str], object]
+"""Opens an address in a browser."""
 
-def run_http(desk: Desk, address: str, announced: list[str] | None, *, has_token: bool) -> int:
-    """Serve until stopped; return the exit code. Print `announced` and how to connect on stderr, unless it is None."""
-    close = _once(desk.close)
+
+def run_http(
+    desk: Desk, address: str, announced: list[str] | None, *, has_token: bool, opens: Opens | None = None
+) -> int:
+    """Serve until stopped; return the exit code. Print `announced` and how to connect on stderr, unless it is None.
+
+    `opens` gets the address of a link that lets a browser in, once the server listens.
+    """
+    replica = _replica(desk)
+
+    def close_all() -> None:
+        if replica is not None:
+            replica.close()
+        desk.close()
+
+    close = _once(close_all)
     try:
         host, port = parse_address(address)
-        lines, guard = admit(desk, desk.config.http(), host, has_token=has_token)
+        lines, guard = admit(desk, desk.config.http(), host, has_token=has_token, replica=replica)
         listening = bind(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
         if announced is not None:
             connect = (line.replace("URL", url) for line in lines)
             say("\n".join([*announced, f"carrel: listening on {url}", *connect]))
-        serve(App(desk.server, guard), listening, close)
+        visits = Visits(listening.getsockname()[1])
+        if opens is not None:
+            refuse_remote_browser(host)
+            opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
+        app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
+        serve(app, listening, close)
     finally:
         close()
     return 0
+
+
+def _sessions_of(replica: "Replica | None") -> "SharedSessions | None":
+    return None if replica is None else replica.sessions
+
+
+def _replica(desk: Desk) -> "Replica | None":
+    """Return what this server shares with other replicas; None if it is the only one."""
+    key = desk.config.session_key()
+    if desk.store is None and key is None:
+        return None
+    from carrel.app.replica import Replica  # not for a server alone
+
+    return Replica(desk.store, key, desk.server.watcher)
+
+
+def _explorer(desk: Desk, app: App) -> Pages:
+    from carrel.explorer.explorer import Explorer  # not before the first page
+
+    return Explorer(desk, app)
+
+
+def refuse_remote_browser(host: str) -> None:
+    """Raise ConfigError if the server listens on an address that other machines reach."""
+    if not ipaddress.ip_address(host).is_loopback:
+        raise ConfigError(f"--open works on loopback only, and other machines can reach {host}: remove --open")
 
 
 def _once(action: Callable[[], object]) -> Callable[[], None]:
@@ -45,6 +102,15 @@ def _once(action: Callable[[], object]) -> Callable[[], None]:
                 left.pop()()
 
     return act
+
+
+def free_address(port: int) -> str:
+    """Return this port if it is free, else 0 for any free one."""
+    try:
+        bind(DEFAULT_HOST, port).close()
+    except ConfigError:
+        return "0"
+    return str(port)
 
 
 def refuse_own_address(config: Config, address: str) -> None:
@@ -86,7 +152,20 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def admit(desk: Desk, settings: HttpSettings, host: str, *, has_token: bool) -> tuple[list[str], Guard]:
+def _stored_tokens(store: "Database", replica: "Replica | None", desk: Desk) -> "TokenStore":
+    from carrel.stores.token_table import TokenTable  # only where there is a store
+    from carrel.transports.http.stored_tokens import StoredTokens
+
+    tokens = StoredTokens(desk.config.environment, TokenTable(store))
+    if replica is not None:
+        replica.follow_tokens(tokens)
+    tokens.begin()
+    return tokens
+
+
+def admit(
+    desk: Desk, settings: HttpSettings, host: str, *, has_token: bool, replica: "Replica | None" = None
+) -> tuple[list[str], Guard]:
     """Decide who may connect; return lines that say how, and the guard."""
     address = ipaddress.ip_address(host)
     hosts = settings.hosts if address.is_unspecified else settings.hosts | {f"[{host}]" if ":" in host else host}
@@ -104,14 +183,16 @@ def admit(desk: Desk, settings: HttpSettings, host: str, *, has_token: bool) -> 
             )
     if not has_token:
         return ["carrel: no token is required: every program on this machine can read everything served"], Guard(doors)
-    from carrel.transports.http.tokens import Keyring, TokenStore  # not without tokens
+    from carrel.catalog.groups import Groups  # not without tokens
+    from carrel.transports.http.tokens import Keyring, TokenStore
 
-    store = TokenStore(desk.config.environment)
+    store = TokenStore(desk.config.environment) if desk.store is None else _stored_tokens(desk.store, replica, desk)
+    groups = Groups(desk.config.groups())
     issuer = None
     if settings.issuer:
         from carrel.transports.http.jwt import Issuer  # only with an issuer
 
-        issuer = Issuer(settings.issuer, settings.audience, settings.jwks)
+        issuer = Issuer(settings.issuer, settings.audience, settings.jwks, groups)
     if not address.is_loopback:
         # The local token is valid on loopback only.
         if issuer is None and not store.all():
@@ -119,9 +200,11 @@ def admit(desk: Desk, settings: HttpSettings, host: str, *, has_token: bool) -> 
                 f"--http {host}: other machines can reach this address, and there is no token. Create one with "
                 "`carrel token add NAME`, or set an issuer in [http]"
             )
-        return ["carrel: connect with a token from `carrel token add`"], Guard(doors, Keyring(store, None), issuer)
+        return ["carrel: connect with a token from `carrel token add`"], Guard(
+            doors, Keyring(store, None, groups), issuer
+        )
     token, is_new = store.local()
-    return _connect_lines(store.local_path, token, is_new=is_new), Guard(doors, Keyring(store, token), issuer)
+    return _connect_lines(store.local_path, token, is_new=is_new), Guard(doors, Keyring(store, token, groups), issuer)
 
 
 def _connect_lines(path: str, token: str, *, is_new: bool) -> list[str]:

@@ -3,12 +3,13 @@
 import os
 import re
 
+from carrel.app.explaining import failed
 from carrel.catalog import suggestions
 from carrel.catalog.suggestions import FILES
 from carrel.cli.context import CommandOptions
 from carrel.client.client import Client
 from carrel.core.errors import BadArgument, CarrelError, NotFound, ProviderError, RemoteError, echo
-from carrel.core.model import Range, Reading, Text
+from carrel.core.model import Range, Reading
 from carrel.core.uri import split_query
 
 
@@ -36,14 +37,6 @@ def meant(options: CommandOptions, client: Client, text: str) -> list[str]:
     """Return the URIs that a text may mean: the text itself, or, for a path, the file below here and below the root."""
     asked = mentioned(text)
     return [asked] if _scheme(asked) else _as_files(options, client, asked)
-
-
-def failed(reading: Reading) -> CarrelError | None:
-    """Return the error in a reading of a provider that returns errors as content; None if there is none."""
-    if reading.error is None:
-        return None
-    message = " ".join(item.text for item in reading.items if isinstance(item, Text))
-    return BadArgument(message) if reading.error == "invalid" else ProviderError(message, word=reading.error)
 
 
 def mentioned(text: str) -> str:

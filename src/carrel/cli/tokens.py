@@ -1,9 +1,12 @@
 """`token add`, `token list`, `token revoke`."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
+from carrel.app.app import open_store
 from carrel.catalog.access import parse_scopes
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
@@ -11,6 +14,23 @@ from carrel.cli.options import with_command_options
 from carrel.core.errors import ConfigError
 from carrel.core.isotime import iso
 from carrel.transports.http.tokens import TokenStore
+
+
+@contextmanager
+def _tokens(options: CommandOptions) -> Iterator[TokenStore]:
+    """Yield the tokens of the team's store, if one is configured, else those of this user."""
+    store = open_store(options.config())
+    if store is None:
+        yield TokenStore(os.environ)
+        return
+    from carrel.stores.shared import release  # only where there is a store
+    from carrel.stores.token_table import TokenTable
+    from carrel.transports.http.stored_tokens import StoredTokens
+
+    try:
+        yield StoredTokens(os.environ, TokenTable(store))
+    finally:
+        release(store)
 
 
 @click.group()
@@ -31,7 +51,8 @@ def token() -> None:
 @click.pass_obj
 def add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
     """Create a token and print it. It is shown only once."""
-    secret = TokenStore(os.environ).add(name, parse_scopes(scopes) if scopes else None)
+    with _tokens(options) as tokens:
+        secret = tokens.add(name, parse_scopes(scopes) if scopes else None)
     if options.is_json:
         output.print_json({"name": name, "token": secret, "scopes": list(scopes) or None})
     else:
@@ -43,7 +64,8 @@ def add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
 @click.pass_obj
 def list_tokens(options: CommandOptions) -> None:
     """List the tokens and their permissions."""
-    tokens = TokenStore(os.environ).all()
+    with _tokens(options) as stored:
+        tokens = stored.all()
     if options.is_json:
         described = [
             {
@@ -68,7 +90,9 @@ def list_tokens(options: CommandOptions) -> None:
 @click.pass_obj
 def revoke(options: CommandOptions, name: str) -> None:
     """Revoke a token. A running server refuses it within a second."""
-    if not TokenStore(os.environ).revoke(name):
+    with _tokens(options) as tokens:
+        has_gone = tokens.revoke(name)
+    if not has_gone:
         raise ConfigError(f"no token is named {name!r}; `carrel token list` shows all tokens")
     if options.is_json:
         output.print_json({"revoked": name})

@@ -48,7 +48,7 @@ _EXPLANATIONS: Final = {401: "it wants another token", 403: "it refuses us"}
 _MOVED: Final = (307, 308)
 _MAX_MOVES: Final = 3
 
-_Failed = (OSError, http.client.HTTPException, ValueError)
+FAILURES = (OSError, http.client.HTTPException, ValueError)
 _WHY: Final[dict[type[Exception], str]] = {
     ConnectionRefusedError: "connection refused",
     ConnectionError: "the connection broke off",
@@ -118,7 +118,7 @@ class Http:
         for held in waiting:
             _cut(held)
         if self._session is not None:
-            with contextlib.suppress(*_Failed):
+            with contextlib.suppress(*FAILURES):
                 self._send_notice("DELETE", None, self._headers(None), NOTICE_S / 5)
         with self._lock:
             for connection in self._idle:
@@ -133,14 +133,14 @@ class Http:
         assert outline.key is not None
         try:
             response, connection = self._follow_moves(lambda path: self._post(path, message, outline))
-        except _Failed as error:
+        except FAILURES as error:
             self._release(outline.key)
-            self._fail(outline.key, f"Cannot reach {self._address}: {_in_words(error)}", "unavailable")
+            self._fail(outline.key, f"Cannot reach {self._address}: {in_words(error)}", "unavailable")
             return
         try:
             self._take(response, outline)
             is_reusable = not response.will_close and response.isclosed()
-        except _Failed:
+        except FAILURES:
             is_reusable = False
             if not self._closed.is_set():
                 self._break_off(outline.key, "The connection broke off before the answer")
@@ -180,7 +180,7 @@ class Http:
                 self._hold(key, connection.sock)
             connection.request(method, path, message, made)
             return connection.getresponse(), connection
-        except _Failed:
+        except FAILURES:
             connection.close()
             raise
 
@@ -282,7 +282,7 @@ class Http:
 
     def _notify(self, message: bytes, outline: Outline) -> None:
         """Post a notification, before anything that is sent later."""
-        with contextlib.suppress(*_Failed):
+        with contextlib.suppress(*FAILURES):
             self._send_notice("POST", message, self._headers(outline), NOTICE_S)
         if outline.method == "notifications/initialized" and self._session is not None:
             threading.Thread(target=self._listen, name="carrel-http-listen", daemon=True).start()
@@ -325,7 +325,7 @@ class Http:
                     return -1
                 self._has_stream, failures = True, 0
                 self._follow(response)
-        except _Failed:
+        except FAILURES:
             pass
         finally:
             self._release(_SESSION)
@@ -377,7 +377,7 @@ class Http:
         self._inbox.put(Unanswered(key, Disconnected(problem)))
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """Return in plain words why a server was not reached."""
     return next((why for kind, why in _WHY.items() if isinstance(error, kind)), type(error).__name__)
 

@@ -17,9 +17,9 @@ class FoundHost(Value, frozen=True):
     signs: tuple[str, ...]
 
 
-def found_hosts(around: Surroundings) -> list[FoundHost]:
+def found_hosts(around: Surroundings, *, looks_at_processes: bool = True) -> list[FoundHost]:
     """Return the hosts of this machine, in the order of the table."""
-    running = running_programs(around)
+    running = running_programs(around) if looks_at_processes else frozenset()
     found = (FoundHost(host, tuple(_signs(host, around, running))) for host in HOSTS)
     return [one for one in found if one.signs]
 

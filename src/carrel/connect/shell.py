@@ -6,6 +6,7 @@ The script is a file of its own; bash and zsh read it from one line in the shell
 import contextlib
 import difflib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,19 @@ from carrel.core.record import Value
 
 _MARK: Final = "# completion for carrel, written by `carrel connect shell`"
 _PROOF_S: Final = 20.0
+_PROOFS: Final = {
+    "bash": (
+        "--norc",
+        'COMP_LINE="carrel con"; COMP_POINT=10; _carrel_completion; printf "%s\\n" "${COMPREPLY[@]}"',
+    ),
+    # Without a line editor, zsh has no completion: print what the function would hand to it.
+    "zsh": (
+        "-f",
+        "words=(carrel con); CURRENT=2; PREFIX=con; _describe() { print -l -- $described; }; _carrel_completion",
+    ),
+    "fish": ("--no-config", "complete --do-complete 'carrel con'"),
+}
+"""For each shell the option that reads no start file, and the commands that print the completions of `carrel con`."""
 
 Shell = Literal["bash", "zsh", "fish"]
 SHELLS: Final[tuple[Shell, ...]] = ("bash", "zsh", "fish")
@@ -145,15 +159,10 @@ def _prove(files: ShellFiles) -> str:
     program = shutil.which(files.shell)
     if program is None:
         return f"{files.shell} is not on PATH, so that it was not tried"
-    if files.shell != "bash":
-        tried = _run([program, "-n" if files.shell == "zsh" else "--no-execute", files.script])
-        if tried.returncode:
-            raise NotProved(f"{files.shell} does not accept the script: {tried.stderr.strip()}")
-        return f"{files.shell} accepts it"
-    asked = 'COMP_LINE="carrel con"; COMP_POINT=10; _carrel_completion; printf "%s\\n" "${COMPREPLY[@]}"'
-    tried = _run([program, "--norc", "-c", f". {shlex.quote(files.script)}; {asked}"])
-    if "connect" not in tried.stdout.split():
-        raise NotProved(f"bash completes nothing with the script; is `carrel` on PATH? {tried.stderr.strip()}")
+    option, asked = _PROOFS[files.shell]
+    tried = _run([program, option, "-c", f". {shlex.quote(files.script)}; {asked}"])
+    if "connect" not in re.split(r"[\s:]+", tried.stdout):
+        raise NotProved(f"{files.shell} completes nothing with the script; is `carrel` on PATH? {tried.stderr.strip()}")
     return "tried with `carrel con`"
 
 

@@ -33,6 +33,8 @@ from carrel.core.model import ToolResult
 from carrel.core.record import Value
 
 __all__ = [
+    "FOLDER_PARAMETERS",
+    "PARAMETERS",
     "UNSET",
     "Argument",
     "ArgumentProblem",
@@ -41,8 +43,10 @@ __all__ = [
     "UnsetType",
     "convert",
     "describe",
+    "known_parameters",
     "object_schema",
     "parse_integer",
+    "refused_parameter",
     "schema_of",
     "without",
 ]
@@ -72,6 +76,10 @@ _TYPES: Final = {"str": "string", "int": "integer", "float": "number", "bool": "
 _WRONG_TYPE: Final = re.compile(r"Expected `(.+)`, got `.+`")
 _MISSING_FIELD: Final = re.compile(r"Object missing required field `(.+)`")
 _EXAMPLES: Final[Mapping[str, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
+PARAMETERS: Final = ("start", "length", "lines", "outline", "budget")
+"""The parameters that Carrel itself applies to any text."""
+FOLDER_PARAMETERS: Final = ("outline", "budget")
+"""Those of them that it applies to a folder too."""
 _INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
 _MAX_DIGITS: Final = 18
 MAX_PROBLEMS: Final = 20
@@ -85,7 +93,7 @@ class ArgumentProblem(Value, frozen=True):
     fault: Fault
     text: str
     expected: str = ""
-    """What was expected of an invalid value."""
+    """What was expected of an invalid value, or which names are known in place of an unknown one."""
     value: str = ""
     """What a query gave."""
 
@@ -110,8 +118,13 @@ class InvalidArguments(BadArgument):
         message = "; ".join(problem.text for problem in self.problems)
         super().__init__(message, uri=uri, data={"parameter": self.problems[0].name})
 
-    def result(self) -> ToolResult:
-        """Return the failed result of a tool call: one text for each problem."""
+    def result(self, *strict: str) -> ToolResult:
+        """Return the failed result of a tool call: one text for each problem.
+
+        Raise the error itself, which is -32602 for the client, if an argument in `strict` has an invalid value.
+        """
+        if any(problem.name in strict and problem.fault == "invalid" for problem in self.problems):
+            raise self
         return ToolResult(tuple(problem.text for problem in self.problems), is_error=True)
 
 
@@ -176,21 +189,25 @@ class Arguments(Generic[_Record_co]):
                 problems.append(ArgumentProblem(name, "missing", f"Missing argument: {name}"))
         return values, problems
 
-    def check_query(self, pairs: Sequence[tuple[str, str]], uri: str | None = None) -> _Record_co:
-        """Return the parameters of a query, none of which is required, or raise `InvalidArguments`."""
+    def check_query(
+        self, pairs: Sequence[tuple[str, str]], uri: str | None = None, beside: Sequence[str] = ()
+    ) -> _Record_co:
+        """Return the parameters of a query, none of which is required, or raise `InvalidArguments`.
+
+        `beside` are names that the URI may have too, but that do not come here; an error names them with the others.
+        """
         if not pairs:
             return self._record()
         values: dict[str, object] = {}
         problems: list[ArgumentProblem] = []
 
         def refuse(fault: Fault, why: str) -> None:
-            shown = f"Invalid parameter: {echo(name)}={echo(text)} ({why})"
-            problems.append(ArgumentProblem(name, fault, shown, value=text))
+            problems.append(refused_parameter(name, text, fault, why))
 
         for name, text in pairs:
             field = self._fields.get(name)
             if field is None:
-                refuse("unknown", self._known(is_query=True))
+                refuse("unknown", self._known_parameters(beside))
                 continue
             if field.attribute in values:
                 refuse("repeated", "given twice")
@@ -205,15 +222,39 @@ class Arguments(Generic[_Record_co]):
             raise InvalidArguments(problems, uri)
         return self._record(**values)
 
-    def _known(self, *, is_query: bool = False) -> str:
+    def _known(self) -> str:
         """Return the known names and one example that fits: all required arguments, or else one that has an example."""
         if not self._fields:
             return "it takes no arguments"
         required = [name for name, field in self._fields.items() if field.is_required]
+        return _known(self._fields, _spell(self._example(required)))
+
+    def _known_parameters(self, beside: Sequence[str]) -> str:
+        """Return the known names of a query and one example that fits."""
+        has_example = any(map(_examples, self._fields.values())) or not beside
+        example = "&".join(f"{name}={value}" for name, value in self._example(()).items()) if has_example else ""
+        return known_parameters(tuple(self._fields), beside, example)
+
+    def _example(self, required: Sequence[str]) -> dict[str, object]:
+        """Return values for the required arguments, or for one that has an example."""
         named = [name for name, field in self._fields.items() if _examples(field)]
-        example = {name: _example(self._fields[name]) for name in required or (named or list(self._fields))[:1]}
-        spelled = "?" + "&".join(f"{name}={value}" for name, value in example.items()) if is_query else _spell(example)
-        return f"known: {', '.join(self._fields)}; for example {spelled}"
+        return {name: _example(self._fields[name]) for name in required or (named or list(self._fields))[:1]}
+
+
+def known_parameters(own: Sequence[str], beside: Sequence[str], example: str = "") -> str:
+    """Return the names of a query and an example, by default one of those that Carrel applies."""
+    example = example or ("lines=1-50" if "lines" in beside else "budget=2000")
+    return _known(dict.fromkeys((*own, *beside)), f"?{example}")
+
+
+def refused_parameter(name: str, value: str, fault: Fault, why: str) -> ArgumentProblem:
+    """Return what is wrong with a parameter of a query; for an unknown one `why` says which are known."""
+    shown = f"Invalid parameter: {echo(name)}={echo(value)} ({why})"
+    return ArgumentProblem(name, fault, shown, why if fault == "unknown" else "", value)
+
+
+def _known(names: Iterable[str], example: str) -> str:
+    return f"known: {', '.join(names)}; for example {example}"
 
 
 def object_schema(properties: Mapping[str, object], required: Iterable[str] = ()) -> Schema:

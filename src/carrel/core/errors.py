@@ -8,6 +8,7 @@ CarrelError
 │   │   ├── UnknownScheme    no provider serves the scheme of the URI
 │   │   ├── BadCursor        this server did not create the cursor
 │   │   └── InvalidArguments arguments do not fit their declaration (`core/arguments`)
+│   ├── Conflict             it was changed by another caller, or belongs to one
 │   └── TooLarge             it does not fit in one message; names a range that does
 ├── ProtocolError            bytes or calls that break the protocol
 ├── ProviderError            a provider failed; the cause stays in the log
@@ -128,6 +129,12 @@ class BadCursor(BadArgument):
 
     def __init__(self) -> None:
         super().__init__("invalid cursor", data={"parameter": "cursor"})
+
+
+class Conflict(RequestError):
+    """It was changed by another caller meanwhile, or belongs to one."""
+
+    word = "conflict"
 
 
 class TooLarge(RequestError):

@@ -40,6 +40,7 @@ from carrel.core.hierarchy import children_of, folder_of, start_of
 from carrel.core.limits import MAX_MESSAGE_BYTES
 from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Skill, Stored, Text, Tool, ToolResult, Unread
 from carrel.core.record import Value
+from carrel.core.store_address import StoreAddress
 
 Given = Reading | Text | Blob | Stored
 """A whole reading, or its one item."""
@@ -58,6 +59,9 @@ Program = NewType("Program", str)
 
 Protection = NewType("Protection", bool)
 """A setting that protects the user; to turn it off needs trust."""
+
+Secret = NewType("Secret", str)
+"""A setting that may hold a password: it is not shown, and names a place outside the project."""
 
 Exposure = NewType("Exposure", bool)
 """A setting that lets callers on other machines do more; it needs trust."""
@@ -103,7 +107,7 @@ class Project(Value, frozen=True):
     is whether the user trusts the project's settings; `trusts` returns the same for the path and SHA-256 of another
     file. `deny` are the patterns of project files that must never be opened. `max_message_bytes` is the size of one
     message. `read` reads a URI of any provider. `serves` returns whether `workspace://` may show a file, by its path
-    below the root.
+    below the root. `store` is the team's store, if one is configured.
     """
 
     root: str
@@ -116,6 +120,7 @@ class Project(Value, frozen=True):
     max_message_bytes: int = MAX_MESSAGE_BYTES
     read: Callable[[str], Reading] | None = None
     serves: Callable[[tuple[str, ...]], bool] | None = None
+    store: StoreAddress | None = None
 
 
 class PlacesFile(Value, frozen=True):
@@ -146,7 +151,9 @@ class Route(Value, frozen=True):
     reader: `read_bed` is `bed`. With `query`, the parameters of the query are those that it declares, even if the
     template shows others; they are checked, and the reader gets the record as `query`. With `takes_uri`, the reader
     gets the URI as sent as `uri`. `fingerprint` is called like the reader, and returns what `Provider.fingerprint`
-    does. A template that is not `listed` is only matched.
+    does. A template that is not `listed` is only matched. `example` is a query, as `days=7`, which the error about an
+    unknown parameter shows. `append` takes what a client sends to be added: it is called like the reader, with the
+    bytes as `data`, and returns facts for the client.
     """
 
     template: str
@@ -159,6 +166,8 @@ class Route(Value, frozen=True):
     fingerprint: Callable[..., str | None] | None = None
     takes_uri: bool = False
     listed: bool = True
+    example: str = ""
+    append: Callable[..., Mapping[str, object]] | None = None
 
 
 class Document(Value, frozen=True, gc=False):
@@ -323,6 +332,13 @@ class Provider:
         """Return a URI of its schemes in the spelling that its routes match, or raise; quickly, since it is only text.
 
         For other spellings, and for systems whose URIs have rules of their own. By default, the URI as sent.
+        """
+        return uri
+
+    def target(self, uri: str) -> str:
+        """Return the URI of what is read for a URI: another one if a link leads there. By default, the URI itself.
+
+        Asked for callers who may read only a part of the scheme: a link in that part opens nothing outside it.
         """
         return uri
 

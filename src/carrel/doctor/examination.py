@@ -7,7 +7,7 @@ from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
 from carrel.core.record import replace
-from carrel.doctor import hosts, http, index, installation, providers, server, settings, system, trust
+from carrel.doctor import hosts, http, index, installation, providers, server, settings, store, system, trust
 from carrel.doctor.checks import NOT_EXAMINED, Check, Finding, note, ok, problem
 from carrel.doctor.setup import Setup
 
@@ -15,6 +15,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *installation.CHECKS,
     *settings.CHECKS,
     *trust.CHECKS,
+    *store.CHECKS,
     *providers.CHECKS,
     *http.CHECKS,
     *index.CHECKS,

@@ -65,10 +65,10 @@ def held_by(host: str, port: int) -> str:
 
 
 def is_carrel(host: str, port: int) -> bool:
-    """Return whether a Carrel answers there: with its health, or with its realm if it wants a token."""
+    """Return whether a Carrel answers there: with its limits, or with its realm if it wants a token."""
     connection = HTTPConnection(host, port, timeout=ANSWER_S)
     try:
-        connection.request("GET", "/-/health")
+        connection.request("GET", "/-/limits")
         answer = connection.getresponse()
         realm = answer.getheader("www-authenticate", "")
         body = answer.read(4_096)
@@ -76,7 +76,7 @@ def is_carrel(host: str, port: int) -> bool:
         return False
     finally:
         connection.close()
-    return 'realm="carrel"' in realm or (answer.status == 200 and b'"streams"' in body and b'"version"' in body)
+    return 'realm="carrel"' in realm or (answer.status == 200 and b'"max_message_bytes"' in body)
 
 
 def _free_port() -> int:

@@ -25,6 +25,8 @@ MOST_MB: Final = 64
 """The largest message limit that is offered; hosts take less."""
 _PLACE_KEYS: Final = {"sage": "dir", "scopes": "db", "alc": "home"}
 """The setting that names the place of a provider's data."""
+_BUCKETS: Final = "workspace@"
+"""The beginning of the name of a root that is a bucket."""
 _PLACES: Final = ("ALC_LOG_DIR", "ALC_PACKAGES_PATH", "ALC_PROJECT_ROOT")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -45,6 +47,8 @@ def provider(setup: Setup) -> Iterator[Finding]:
             yield ok(f"{choice.name}: {choice.state}: {choice.why}")
         elif choice.name in _gateways(setup) and (answer.is_late or _is_down(setup, choice.name)):
             continue  # `mount-answer` and `object-import` say why
+        elif choice.name.startswith(_BUCKETS) and (answer.is_late or _is_down(setup, choice.name)):
+            continue  # `bucket-answer` says why
         elif answer.is_late:
             yield problem(f"{choice.name}: no answer within {setup.patience_s:g} s", "restart it, or disable it")
         elif answer.error:
@@ -220,6 +224,23 @@ def mount_answer(setup: Setup) -> Iterator[Finding]:
                 yield note(f"{name}: {one}", fix)
 
 
+@check(
+    "providers",
+    "bucket-answer",
+    "a bucket in [workspace.roots] does not answer, or refuses",
+    "check its name, its endpoint and region in [buckets.NAME], and the credentials in the environment",
+)
+def bucket_answer(setup: Setup) -> Iterator[Finding]:
+    """Yield a problem for each bucket that gives no list."""
+    for name, answer in setup.answers.items():
+        if not name.startswith(_BUCKETS) or not (answer.is_late or _is_down(setup, name)):
+            continue
+        root = name.removeprefix(_BUCKETS)
+        fix = f"check [workspace.roots] {root}, [buckets.{root}] and the credentials in the environment"
+        late = f"the bucket does not answer within {setup.patience_s:g} s"
+        yield problem(f"{name}: {late if answer.is_late else '; '.join(answer.texts('problems'))}", fix)
+
+
 @check("providers", "object-import", "a Python object cannot be imported", "correct the import, or install its package")
 def object_import(setup: Setup) -> Iterator[Finding]:
     """Yield a problem for each object that is not served."""
@@ -290,7 +311,8 @@ def provider_files(setup: Setup) -> Iterator[Finding]:
     """Yield a note for each problem that a built-in provider reports."""
     known = () if setup.desk is None else setup.desk.notes
     for name, answer in setup.answers.items():
-        if name not in _gateways(setup) and answer.health.get("store") != "unreadable":
+        is_told = name.startswith(_BUCKETS) and _is_down(setup, name)
+        if name not in _gateways(setup) and not is_told and answer.health.get("store") != "unreadable":
             for one in answer.texts("problems"):
                 if one not in known and "flutter" not in one.lower():
                     yield note(f"{name}: {one}")
@@ -334,6 +356,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     mount_program,
     mount_variable,
     mount_answer,
+    bucket_answer,
     object_import,
     clash,
     message_limit,

@@ -11,7 +11,6 @@ it did is looked at every few seconds, since every list asks.
 import os
 import re
 import sys
-from importlib.machinery import PathFinder
 from time import monotonic
 from typing import Final
 
@@ -76,19 +75,30 @@ def _rows(place: str) -> tuple[tuple[str, str, str], ...]:
 def _look(place: str) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     try:
-        names = [name for name in os.listdir(place) if name.endswith(".dist-info")]
+        with os.scandir(place) as entries:
+            names = sorted(entry.name for entry in entries if entry.name.endswith(".dist-info"))
     except OSError:
         return found
-    for name in sorted(names):
-        try:
-            with open(os.path.join(place, name, "entry_points.txt"), "rb") as file:
-                data = file.read(_MAX_BYTES)
-        except OSError:
-            continue
+    for name in names:
+        data = _read(os.path.join(place, name, "entry_points.txt"))
         if _SECTION in data:
             package = name.removesuffix(".dist-info").partition("-")[0].replace("_", "-")
             found += [(row, package, value) for row, value in _section(data.decode(errors="replace"))]
     return found
+
+
+def _read(path: str) -> bytes:
+    """Return the beginning of a file, nothing if there is none; no more memory is taken than it has bytes."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, min(os.fstat(descriptor).st_size, _MAX_BYTES))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _section(text: str) -> list[tuple[str, str]]:
@@ -104,6 +114,8 @@ def _section(text: str) -> list[tuple[str, str]]:
 
 def _folder(value: str) -> str | None:
     """Return the folder that a dotted path names, without importing anything."""
+    from importlib.machinery import PathFinder  # most installations have no package with skills
+
     package, *below = value.split(".")
     spec = PathFinder.find_spec(package)
     if spec is None:

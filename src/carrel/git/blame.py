@@ -4,7 +4,7 @@ import heapq
 from typing import Final
 
 from carrel.core.record import Value
-from carrel.git.history import KIND, Commit, Entry, History
+from carrel.git.history import KIND, CommitLinks, Entry, History
 from carrel.git.line_diff import equal_runs
 from carrel.git.objects import Id, Objects, TimeUp, Unknown
 from carrel.git.patches import LINK, SUBMODULE, content_of, split_lines
@@ -59,7 +59,7 @@ class Blame:
         """Pass the lines of a commit on to the parents that have them; the others come from it."""
         self._history.check_time()  # hashes are not verified, so hostile commits may form a cycle
         numbers = self._waiting[name]
-        commit = self._history.commit(name)
+        commit = self._history.links(name)
         entry = self._history.entry(commit, self._path)
         if entry is None:
             raise Unknown("not a file")
@@ -85,10 +85,10 @@ class Blame:
         for parent, passed in handed:
             self._pass_on(parent, passed)
 
-    def _before(self, commit: Commit) -> list[tuple[Id, Entry]]:
+    def _before(self, commit: CommitLinks) -> list[tuple[Id, Entry]]:
         found = []
         for parent in commit.parents:
-            entry = self._history.entry(self._history.commit(parent), self._path)
+            entry = self._history.entry(self._history.links(parent), self._path)
             if entry is not None and entry[0] & KIND not in (LINK, SUBMODULE):
                 found.append((parent, entry))
         return found
@@ -105,7 +105,7 @@ class Blame:
         waiting = self._waiting.get(name)
         if waiting is None:
             self._waiting[name] = dict(numbers)
-            heapq.heappush(self._queue, (-self._history.commit(name).time, name))
+            heapq.heappush(self._queue, (-self._history.links(name).time, name))
         else:
             waiting.update(numbers)
 

@@ -8,7 +8,7 @@ the number of commits given since.
 import heapq
 from collections.abc import Iterator
 
-from carrel.git.history import Commit, History
+from carrel.git.history import Commit, Entry, History
 from carrel.git.objects import Id
 
 
@@ -20,6 +20,7 @@ class CommitWalk:
         self._path = path
         self._queue: list[tuple[int, int, Id]] = []
         self._seen: set[Id] = set()
+        self._entries: dict[Id, Entry | None] = {}
         self._count = 0
         self.place = (start, 0)
         """Where another walk continues, and how many commits it skips, to give what this one has not given yet."""
@@ -29,11 +30,11 @@ class CommitWalk:
         while self._queue:
             if len(self._queue) == 1:
                 self.place = (self._queue[0][2], 0)
-            commit = self._history.commit(heapq.heappop(self._queue)[2])
+            name = heapq.heappop(self._queue)[2]
             self._history.check_time()
-            if self._visit(commit):
+            if self._visit(name):
                 self.place = (self.place[0], self.place[1] + 1)
-                yield commit
+                yield self._history.commit(name)
 
     @property
     def following(self) -> tuple[Id, int] | None:
@@ -46,24 +47,29 @@ class CommitWalk:
         if name not in self._seen:
             self._seen.add(name)
             self._count += 1  # of two commits with the same time, the one that was found first
-            heapq.heappush(self._queue, (-self._history.commit(name).time, self._count, name))
+            # Without a path every commit is shown, and read as a whole at once.
+            read = self._history.commit if self._path is None else self._history.links
+            heapq.heappush(self._queue, (-read(name).time, self._count, name))
 
-    def _visit(self, commit: Commit) -> bool:
+    def _visit(self, name: Id) -> bool:
         """Queue the parents that are followed; return whether the commit is one of those asked for."""
         if self._path is None:
-            is_asked, followed = True, commit.parents
+            is_asked, followed = True, self._history.commit(name).parents
         else:
-            is_asked, followed = self._compare(commit, self._path)
+            is_asked, followed = self._compare(name, self._path)
         for parent in followed:
             self._push(parent)
         return is_asked
 
-    def _compare(self, commit: Commit, path: tuple[bytes, ...]) -> tuple[bool, tuple[Id, ...]]:
+    def _compare(self, name: Id, path: tuple[bytes, ...]) -> tuple[bool, tuple[Id, ...]]:
         history = self._history
-        mine = history.entry(commit, path)
+        commit = history.links(name)
+        mine = self._entries.pop(name) if name in self._entries else history.entry(commit, path)
         if not commit.parents:
             return mine is not None, ()
         for parent in commit.parents:
-            if history.entry(history.commit(parent), path) == mine:
+            if parent not in self._entries:
+                self._entries[parent] = history.entry(history.links(parent), path)
+            if self._entries[parent] == mine:
                 return False, (parent,)
         return True, commit.parents

@@ -33,6 +33,7 @@ _ID: Final = re.compile(_NAME.encode())
 _LONGEST_ID: Final = 64
 _LAST_ID: Final = re.compile(rb"(?:^|\n)(%s)\Z" % _NAME.encode())
 _TIME: Final = re.compile(rb" (-?[0-9]{1,11}) [+-][0-9]{4}\Z")
+_COMMITTER: Final = re.compile(rb"\ncommitter [^\n]* (-?[0-9]{1,11}) [+-][0-9]{4}\n")
 
 FOLDER: Final = 0o040000
 KIND: Final = 0o170000
@@ -102,12 +103,21 @@ class Commit(Value, frozen=True):
     subject: str
 
 
+class CommitLinks(Value, frozen=True):
+    """The tree, the parents and the time of a commit."""
+
+    tree: Id
+    parents: tuple[Id, ...]
+    time: int
+
+
 class History:
     """The commits of one repository, each read once."""
 
     def __init__(self, folder: GitFolder, objects: Objects) -> None:
         self._objects = objects
         self._commits: dict[Id, Commit] = {}
+        self._links: dict[Id, CommitLinks] = {}
         self._trees: dict[Id, dict[bytes, Entry]] = {}
         self._children: dict[tuple[Id, bytes], Entry | None] = {}
         self._shallow = _shallow(folder)
@@ -117,6 +127,14 @@ class History:
         known = self._commits.get(name)
         if known is None:
             known = self._commits[name] = _parsed(name, self.raw(name), has_parents=name not in self._shallow)
+        return known
+
+    def links(self, name: Id) -> "CommitLinks":
+        """Return only what a walk needs of a commit: most of those that it passes are not shown."""
+        known = self._links.get(name)
+        if known is None:
+            data = self.raw(name)
+            known = self._links[name] = _linked(name, data, has_parents=name not in self._shallow)
         return known
 
     @property
@@ -157,7 +175,7 @@ class History:
                 self._trees[name] = known
         return known
 
-    def entry(self, commit: Commit, path: Iterable[bytes]) -> Entry | None:
+    def entry(self, commit: "Commit | CommitLinks", path: Iterable[bytes]) -> Entry | None:
         """Return what a commit has at a path; None if there is nothing."""
         found: Entry | None = (FOLDER, commit.tree)
         for name in path:
@@ -261,6 +279,22 @@ def _child(data: bytes, name: bytes, id_bytes: int) -> Entry | None:
                 return int(mode, 8), data[end + 1 : end + 1 + id_bytes].hex().encode()
         at = end + 1 + id_bytes
     return None
+
+
+def _linked(name: Id, data: bytes, *, has_parents: bool) -> CommitLinks:
+    """Return what a walk needs of a commit; the usual form is read quickly, any other as a whole."""
+    digits = len(name)
+    parents: list[Id] = []
+    at = digits + 6
+    while data.startswith(b"parent ", at):
+        parents.append(data[at + 7 : at + 7 + digits])
+        at += digits + 8
+    tree = data[5 : 5 + digits]
+    found = _COMMITTER.search(data, at, data.find(b"\n\n", at) + 1)
+    if found is None or not data.startswith(b"tree ") or not all(map(_ID.fullmatch, (tree, *parents))):
+        whole = _parsed(name, data, has_parents=has_parents)
+        return CommitLinks(whole.tree, whole.parents, whole.time)
+    return CommitLinks(tree, tuple(parents) if has_parents else (), int(found[1]))
 
 
 def _parsed(name: Id, data: bytes, *, has_parents: bool) -> Commit:

@@ -24,8 +24,16 @@ MAX_PACKS: Final = 128
 _KEPT_BYTES: Final = 8 * 1_048_576
 _KEPT_OBJECT_BYTES: Final = 262_144
 _BUCKET_BYTES: Final = 131_072
-_BUCKETS_BYTES: Final = 6 * 1_048_576
+_BUCKETS_BYTES: Final = 10 * 1_048_576
 """How much of a pack's index is cached: names by their first byte, unless there are very many of them."""
+
+_NEAR: Final = 32
+"""Names on both sides of the place where a name is expected among those with the same first byte."""
+_WINDOW: Final = 32_768
+_WINDOWS: Final = 64
+"""Pieces of a pack that are cached: a long walk reads neighbours."""
+_FEW_READS: Final = 512
+"""Reads of a pack before larger pieces are worth their price."""
 
 _MAX_MATCHES: Final = 64
 _LOOKS_AGAIN: Final = 2
@@ -46,6 +54,8 @@ _NAMED_DELTA: Final = 7
 _FAN: Final = struct.Struct(">256L")
 _MAGIC: Final = b"\xfftOc\x00\x00\x00\x02"
 _NAMES_AT: Final = len(_MAGIC) + _FAN.size
+_LARGE: Final = 0x80000000
+"""From here on an offset is the number of a larger one."""
 
 Id = bytes
 """An object's name in hexadecimal digits, as dulwich has it."""
@@ -162,7 +172,7 @@ class Objects:
             kind, data = self._kept.get((number, at), (0, b""))
             if kind:
                 break
-            chunk = pack.data.read(at, _FIRST_CHUNK)
+            chunk = pack.read(at)
             kind, size, base, length = pack.head(at, chunk)
             spent += size
             if spent > MAX_OBJECT_BYTES or len(deltas) > MAX_DELTAS:
@@ -213,6 +223,11 @@ class Objects:
         if size > MAX_OBJECT_BYTES + _HEADER:
             raise Unknown("too large")
         engine = zlib.decompressobj()
+        if read:  # most objects are shorter than what was read at once
+            part = engine.decompress(read, size + 1)
+            if engine.eof and len(part) == size:
+                return part
+            engine = zlib.decompressobj()
         parts: list[bytes] = []
         room = size + 1  # one more byte reveals a longer content; 0 would mean no limit to zlib
         chunk = _FIRST_CHUNK
@@ -250,8 +265,24 @@ class Pack:
             raise
         self._name_bytes = name_bytes
         self.count = self._ends[-1]
-        self._buckets: dict[int, bytes] = {}
+        self._buckets: dict[int, tuple[int, int, bytes, bytes]] = {}
         self._bucket_bytes = 0
+        self._windows: dict[int, bytes] = {}
+        self._reads = 0
+
+    def read(self, at: int) -> bytes:
+        """Return bytes of the pack from a position: at least `_FIRST_CHUNK`, unless the pack ends."""
+        if self._reads < _FEW_READS:
+            self._reads += 1
+            return self.data.read(at, _FIRST_CHUNK)
+        number, offset = divmod(at, _WINDOW)
+        window = self._windows.get(number)
+        if window is None:
+            if len(self._windows) >= _WINDOWS:
+                self._windows.clear()
+            # A window overlaps the next one, so that an object's beginning is in one of them.
+            window = self._windows[number] = self.data.read(number * _WINDOW, _WINDOW + _FIRST_CHUNK)
+        return window[offset : offset + _FIRST_CHUNK]
 
     def close(self) -> None:
         """Close both files."""
@@ -260,20 +291,28 @@ class Pack:
 
     def find(self, raw: bytes) -> int | None:
         """Return the position of an object; None if it is not in this pack."""
-        start, count, names = self._bucket(raw[0])
+        start, count, names, offsets = self._buckets.get(raw[0]) or self._bucket(raw[0])
         length = self._name_bytes
-        if names is None:
+        if count and not names:
             name = self._reader(start)
             place = bisect_left(range(count), raw, key=name)
             return self._offset(start + place) if place < count and name(place) == raw else None
-        at = names.find(raw)
+        # Names are hashes, so that their places are known roughly.
+        near = ((raw[1] << 8 | raw[2]) * count >> 16) - _NEAR
+        at = names.find(raw, max(0, near) * length, (near + 2 * _NEAR) * length)
+        if at < 0:
+            at = names.find(raw)
         while at % length and at >= 0:  # the same bytes, across two names
             at = names.find(raw, at + 1)
-        return None if at < 0 else self._offset(start + at // length)
+        if at < 0:
+            return None
+        place = at // length
+        offset = int.from_bytes(offsets[place * 4 : place * 4 + 4], "big")
+        return offset if offset < _LARGE else self._offset(start + place)
 
     def matching(self, prefix: str) -> Iterator[Id]:
         """Yield the names that begin with these digits, up to a maximum."""
-        start, count, _ = self._bucket(int(prefix[:2], 16))
+        start, count, _, _ = self._bucket(int(prefix[:2], 16))
         name = self._reader(start)
         least = binascii.unhexlify(prefix.ljust(self._name_bytes * 2, "0"))
         first = bisect_left(range(count), least, key=name)
@@ -283,26 +322,32 @@ class Pack:
                 return
             yield spelled
 
-    def _bucket(self, first: int) -> tuple[int, int, bytes | None]:
-        """Return the number of the first name with this first byte, how many there are, and all of them.
+    def _bucket(self, first: int) -> tuple[int, int, bytes, bytes]:
+        """Return the number of the first name with this first byte, how many there are, all of them and their offsets.
 
-        If they are too many to be cached, None.
+        If they are too many to be cached, these are empty.
         """
+        known = self._buckets.get(first)
+        if known is not None:
+            return known
         start, end = self._ends[first - 1] if first else 0, self._ends[first]
         size = (end - start) * self._name_bytes
         at = _NAMES_AT + start * self._name_bytes
         if size < 0 or at + size > self._index.stat.st_size:
             raise Unknown("the index of a pack is damaged")
         if size > _BUCKET_BYTES:
-            return start, end - start, None
-        names = self._buckets.get(first)
-        if names is None:
-            if self._bucket_bytes > _BUCKETS_BYTES:
-                self._buckets.clear()
-                self._bucket_bytes = 0
-            names = self._buckets[first] = self._index.read(at, size)
-            self._bucket_bytes += size
-        return start, end - start, names
+            return start, end - start, b"", b""
+        if self._bucket_bytes > _BUCKETS_BYTES:
+            self._buckets.clear()
+            self._bucket_bytes = 0
+        offsets_at = _NAMES_AT + self.count * (self._name_bytes + 4) + start * 4
+        offsets = self._index.read(offsets_at, (end - start) * 4)
+        names = self._index.read(at, size)
+        if len(names) != size or len(offsets) != (end - start) * 4:
+            raise Unknown("the index of a pack is damaged")
+        found = self._buckets[first] = start, end - start, names, offsets
+        self._bucket_bytes += size + len(offsets)
+        return found
 
     def _reader(self, start: int) -> Callable[[int], bytes]:
         """Return a function that returns the name at a place after `start`."""
@@ -312,9 +357,9 @@ class Pack:
     def _offset(self, number: int) -> int:
         offsets_at = _NAMES_AT + self.count * (self._name_bytes + 4)
         (offset,) = struct.unpack(">L", self._index.read(offsets_at + number * 4, 4))
-        if offset < 0x80000000:
+        if offset < _LARGE:
             return int(offset)
-        large_at = offsets_at + self.count * 4 + (offset - 0x80000000) * 8
+        large_at = offsets_at + self.count * 4 + (offset - _LARGE) * 8
         (offset,) = struct.unpack(">Q", self._index.read(large_at, 8))
         return int(min(offset, self.data.stat.st_size))
 

@@ -23,7 +23,7 @@ _WARNING: Final = re.compile(
 _HINTS: Final = tuple("err warn fatal panic critical severe emerg alert exception trace failed ✗".split())
 _SHORT: Final = ("E/", "F/", "W/")
 """What is in every line that one of the two matches, in lower case, or at its start."""
-_TIME: Final = re.compile(
+TIME: Final = re.compile(
     r"\s*\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d|\[ *\d+\.\d{3,}\])"
 )
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-f]{8,}(?:-[0-9a-f]{4,})*|\d+")
@@ -33,7 +33,7 @@ _LOOKED_AT: Final = 200
 def looks_like_log(lines: list[str]) -> bool:
     """Return whether the first lines of a text begin with a time, or name errors and warnings."""
     head = [line for line in lines[:_LOOKED_AT] if line.strip()]
-    timed = sum(_TIME.match(line) is not None for line in head)
+    timed = sum(TIME.match(line) is not None for line in head)
     return bool(head) and (timed * 3 >= len(head) or any(_ERROR.search(line) or _WARNING.search(line) for line in head))
 
 
@@ -44,7 +44,7 @@ def events(lines: list[str]) -> list[Row]:
     rows: list[Row] = []
     previous = 0
     for number, line in enumerate(lines, 1):
-        kind = _kind_of(line)
+        kind = level_of(line)
         if not kind or (line[:1].isspace() and previous == number - 1):  # the stack of the one before
             previous = number if previous == number - 1 and line[:1].isspace() else previous
             continue
@@ -61,8 +61,8 @@ def events(lines: list[str]) -> list[Row]:
     return [_repeated(row, times[at]) for at, row in enumerate(rows)]
 
 
-def _kind_of(line: str) -> str:
-    """Return `error` or `warning`, or nothing for any other line."""
+def level_of(line: str) -> str:
+    """Return `error` or `warning` for a line that is one; empty for any other line."""
     lower = line.lower()
     if not any(hint in lower for hint in _HINTS) and not line.startswith(_SHORT):
         return ""  # most lines; the expressions take twenty times as long

@@ -29,6 +29,7 @@ _STATUSES: Final = {
     "not_found": 404,
     "denied": 403,
     "invalid": 400,
+    "conflict": 409,
     "too_large": 413,
     "failed": 500,
     "unreadable": 422,

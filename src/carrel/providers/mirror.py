@@ -129,8 +129,10 @@ class Mirror(Provider):
                 return self._list(_LIST.check(arguments), room)
             return self._read(_READ.check(arguments), room)
         except InvalidArguments as error:
-            return error.result()
+            return error.result("budget")  # of a tool too it is -32602
         except (RequestError, ProviderError) as error:
+            if error.data.get("parameter") == "budget":
+                raise
             return ToolResult((self._explain(error),), is_error=True, meta={"dev.carrel/error": error.word})
 
     def _explain(self, error: RequestError | ProviderError) -> str:

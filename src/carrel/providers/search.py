@@ -34,6 +34,7 @@ class SearchFace(Provider):
             title="Search",
             description="Find files, logs, tasks, memory and anything else that is served, best first",
             mime_type="text/plain",
+            example="q=parse config",
         )
         return (route,)
 
@@ -74,7 +75,7 @@ class SearchFace(Provider):
             asked = requests.ARGUMENTS.check(arguments)
             answer = self._search.opened().search(asked.request(), call.progress)
         except InvalidArguments as error:
-            return error.result()
+            return error.result("budget")  # of a tool too it is -32602
         except (RequestError, ProviderError) as error:
             return ToolResult((error.message,), is_error=True, meta={"dev.carrel/error": error.word})
         text, following = rendering.as_text(answer, asked, room=self._part_chars or answer_length(call.client))

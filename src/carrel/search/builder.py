@@ -160,12 +160,15 @@ class Builder:
         total = len(waiting)
         index = self._connection()
         try:
-            for batch in self._batches(waiting):
-                done += self._write(index, batch)
-                if progress is not None:
+            batches = self._batches(waiting)
+            is_going_on = True
+            while is_going_on:
+                with self._keeper.reading():  # what was written is remembered for no longer than a batch
+                    batch = next(batches, [])
+                    done += self._write(index, batch) if batch else 0
+                is_going_on = bool(batch) and not self._stop.is_set() and not self._keeper.is_full
+                if batch and progress is not None:
                     progress(done, total, f"{done:,} of {total:,} documents indexed")
-                if self._stop.is_set() or self._keeper.is_full:
-                    break
             if index is not None and done:
                 index.tidy()
         finally:
@@ -221,13 +224,14 @@ class Builder:
     def _write(self, index: Index | None, batch: list[tuple[Document, SourceText]]) -> int:
         """Index texts; return how many."""
         keeper = self._keeper
+        texts = [text for _, text in batch]
+        if index is None:
+            return len(batch) if keeper.put(texts) else 0
+        with keeper.write_lock:
+            with keeper.lock:
+                claimed = keeper.claimed(texts)
+                uris = {text.uri for text in claimed if keeper.has_room(text.uri)}
+            index.put([text for text in claimed if text.uri in uris])
         with keeper.lock:
-            if index is None:
-                written = batch if keeper.put([text for _, text in batch]) else []
-            else:
-                written = [(document, text) for document, text in batch if keeper.has_room(text.uri)]
-        if index is not None:
-            index.put([text for _, text in written])
-        with keeper.lock:
-            keeper.was_read(document for document, _ in written)
-        return len(written)
+            keeper.was_read(document for document, _ in batch if document.uri in uris)
+        return len(batch) - len(claimed) + len(uris)

@@ -28,7 +28,7 @@ MAX_PIECES: Final = (1 << PIECE_BITS) - 1
 """Pieces of one text; a longer one has longer pieces."""
 MAX_LINES: Final = 60
 _MAX_NAME: Final = 200
-_KNOWN_NAMES: Final = 100_000
+_KNOWN_NAMES: Final = 50_000
 
 
 class Pieces(Value, frozen=True):

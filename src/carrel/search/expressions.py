@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 import re2
@@ -57,12 +58,9 @@ def fault_of(source: str) -> str | None:
 
 def spans(source: str, text: str, most: int = _MOST) -> list[tuple[int, int]]:
     """Return where an expression matches in a text, as positions of characters; at most `most` of them."""
-    found: list[tuple[int, int]] = []
-    for match in _compiled(source).finditer(_encodable(text)):
-        found.append(match.span())
-        if len(found) >= most:
-            break
-    return found
+    # Of plain ASCII, bytes are at the places of characters: RE2 then need not count them.
+    searched = text.encode() if text.isascii() else _encodable(text)
+    return [match.span() for match in islice(_compiled(source).finditer(searched), most)]
 
 
 def _encodable(text: str) -> str:

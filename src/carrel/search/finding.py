@@ -4,9 +4,10 @@ Common words do not make it slow: the rows of rare terms choose the documents, a
 a rare one chose. The number of rows that are looked at is bounded.
 """
 
+import heapq
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from carrel.search.chunks import PIECE_BITS
 from carrel.search.query import Query, QueryFilter
 from carrel.search.ranking import Evidence, IndexedDocument, wanted_by
 from carrel.search.vocabulary import Vocabulary
+from carrel.search.words import terms_of, whole_of
 
 MAX_ROWS: Final = 6_000
 """Rows that are looked at for the words of one query; more take longer than somebody likes to wait."""
@@ -23,11 +25,18 @@ MAX_COUNTED: Final = 100_000
 """Rows that are counted to learn how frequent a term is."""
 MAX_MARKED: Final = 1_500
 """Rows that are looked at for one definition or one word of paths."""
-RANKED: Final = 120
+RANKED: Final = 80
 """Documents that are put in order by all rules; the first of these by words alone are chosen."""
 
 MAX_CHOSEN: Final = 8
 """Combinations of filters whose documents are remembered."""
+
+MAX_NAMED: Final = 20_000
+"""Documents that are named in one statement."""
+MAX_LOADED: Final = 8_192
+"""Documents whose facts are remembered."""
+MAX_KNOWN_COUNTS: Final = 4_096
+"""Terms of which it is remembered how frequent they are."""
 
 _COLUMNS: Final = (
     "id, uri, fingerprint, scheme, path, title, language, modified_ms, is_partial, traits, lines_each, pieces"
@@ -37,6 +46,15 @@ _COLUMNS: Final = (
 _ROW: Final = (int, str, str, str, str, str, str, int, int, int, int, int)
 _ROWS: Final = frozenset({_ROW, (*_ROW[:7], type(None), *_ROW[8:])})
 _MAX_LINES: Final = 1 << 40
+_MAX_ROWS_EACH: Final = 1 << PIECE_BITS
+_LEAST_BEGIN: Final = 2
+"""Letters that an unfinished word must have to be completed."""
+_LOOKED_LONGER: Final = 16
+_COUNTED_LONGER: Final = 100
+_COMPLETIONS: Final = 6
+"""Words that are searched for in place of an unfinished one; how many are looked at, and how many rows of each."""
+_AT_ONCE: Final = 64
+"""Terms that are looked for by one question to SQLite."""
 
 
 class Candidate(Value, frozen=True):
@@ -54,6 +72,8 @@ class Candidate(Value, frozen=True):
     reasons: tuple[str, ...]
     first_line: int
     last_line: int
+    places: tuple[tuple[int, int], ...] = ()
+    """The first and the last lines of the parts that hold most of the query; none if that is not known."""
 
 
 class Candidates(Value, frozen=True):
@@ -69,8 +89,20 @@ class Candidates(Value, frozen=True):
     must_verify: bool
 
 
+class IndexNumbers(NamedTuple):
+    """Numbers that are others after every change of the index; they only grow while the file is the same."""
+
+    generation: int
+    documents: int
+    dead: int
+
+    def is_before(self, other: "IndexNumbers") -> bool:
+        """Return whether everything in this state is known in the other, of the same file."""
+        return self.generation == other.generation and self.documents <= other.documents and self.dead <= other.dead
+
+
 class Finder:
-    """Finds; remembers what does not change between two searches."""
+    """Finds; remembers what does not change between two searches. Safe to use from several threads."""
 
     def __init__(self, weights: tuple[float, ...] = ()) -> None:
         """`weights` are those of the fields, in an index of records."""
@@ -81,7 +113,7 @@ class Finder:
     def find(
         self,
         connection: sqlite3.Connection,
-        state: tuple[int, ...],
+        state: IndexNumbers,
         query: Query,
         *,
         schemes: Collection[str] | None,
@@ -93,7 +125,7 @@ class Finder:
         if deadline is not None:
             connection.set_progress_handler(lambda: time.monotonic() > deadline, 2_000)
         try:
-            search.choose(self._vocabulary, state[0], schemes)
+            search.choose(self._vocabulary, state.generation, schemes)
             search.gather(deadline)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
@@ -103,36 +135,58 @@ class Finder:
             connection.set_progress_handler(None, 0)
         return search.result(limit)
 
-    def _living_now(self, connection: sqlite3.Connection, state: tuple[int, ...]) -> "_Living":
+    def complete(
+        self, connection: sqlite3.Connection, state: IndexNumbers, word: str, schemes: Collection[str] | None
+    ) -> tuple[str, ...]:
+        """Return the words that an unfinished one may become, the most frequent first; none if it is a word itself.
+
+        Only documents of these schemes count.
+        """
+        search = _IndexSearch(connection, Query(word, (word,)), self._living_now(connection, state), self._weights)
+        search.choose(self._vocabulary, state.generation, schemes)
+        begin = whole_of(word)
+        if len(begin) < _LEAST_BEGIN or search.count_living(terms_of(word)[:1]):
+            return ()
+        longer = self._vocabulary.beginning_with(connection, state.generation, begin)[:_LOOKED_LONGER]
+        # A word is kept by its stem, a name of several parts as it is: then it is asked for as two parts of one name.
+        forms = [form for one in longer for form in (one, f"{begin}_{one[len(begin) :]}")]
+        counted = [(search.count_living(terms_of(form)[:1]), form) for form in forms]
+        return tuple(form for count, form in heapq.nlargest(_COMPLETIONS, counted) if count)
+
+    def _living_now(self, connection: sqlite3.Connection, state: IndexNumbers) -> "_Living":
         """Return what is true of all documents, read again only after a change."""
         living = self._living
         if living is not None and living.state == state:
             return living
-        is_same_file = living is not None and living.state[0] == state[0]
-        dead, last = (set(living.dead), living.last_dead) if living is not None and is_same_file else (set[int](), 0)
-        fresh = connection.execute("SELECT number, id FROM dead WHERE number > ? ORDER BY number", (last,)).fetchall()
-        dead.update(document for _, document in fresh)
-        last = fresh[-1][0] if fresh else last
+        # Another thread may have seen a later state than this one: its dead may still be alive here.
+        is_before = living is not None and living.state.is_before(state)
+        dead, last = (set(living.dead), living.state.dead) if living is not None and is_before else (set[int](), 0)
+        fresh = connection.execute("SELECT id FROM dead WHERE number > ?", (last,)).fetchall()
+        dead.update(document for (document,) in fresh)
         (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
-        if living is None or not is_same_file or abs(documents - living.documents) > documents // 10:
+        if living is None or not is_before or abs(documents - living.documents) > documents // 10:
             (mean,) = connection.execute("SELECT avg(pieces) FROM documents").fetchone()
         else:
             mean = living.mean_pieces
-        self._living = _Living(state, frozenset(dead), last, documents, max(1.0, float(mean or 1)), {})
+        loaded = living.loaded if living is not None and is_before else {}
+        self._living = _Living(state, frozenset(dead), documents, max(1.0, float(mean or 1)), {}, {}, loaded)
         return self._living
 
 
 class _Living(NamedTuple):
     """What is true of all documents in one state of the index."""
 
-    state: tuple[int, ...]
+    state: IndexNumbers
     dead: frozenset[int]
     """Documents that were removed; some rows still speak of them."""
-    last_dead: int
     documents: int
     mean_pieces: float
     chosen: dict[tuple[str, ...], tuple[frozenset[int], float]]
     """The documents that filters let through, with their mean number of pieces, by the filters."""
+    counts: dict[str, int]
+    """In how many rows a term is."""
+    loaded: dict[int, IndexedDocument]
+    """Documents that were looked at; a number is never used for another document."""
 
 
 class _IndexSearch:
@@ -148,11 +202,15 @@ class _IndexSearch:
         self._allowed: frozenset[int] | None = None
         self._within: frozenset[int] | None = None
         """The documents that filters and the caller's access leave, unless these are all."""
+        self._is_private = False
+        """Whether there are documents that the caller cannot read, so that not even their number may show."""
         self._wanted = wanted_by(query)
         self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights)
         self._marked = () if weights else tuple(self._wanted.marked())
         # All records that match are counted; there are not many of them.
         self._max_rows = MAX_COUNTED if weights else MAX_ROWS
+        self._kept: dict[str, list[int]] = {}
+        """The rows of terms that were read to be counted."""
         self.is_complete = True
 
     def choose(self, vocabulary: Vocabulary, generation: int, schemes: Collection[str] | None) -> None:
@@ -164,6 +222,8 @@ class _IndexSearch:
                 # What is rare, and so the order, follows from these alone: others leave no trace in an answer.
                 self._within = self._allowed
                 self._evidence = Evidence(self._wanted, len(self._allowed), mean_pieces, self._weights)
+                readable, _ = self._chosen(*_condition((), schemes)) if schemes is not None else (self._allowed, 0.0)
+                self._is_private = len(readable) < self._living.documents
         sources = [expressions.phrase_source(phrase) for phrase in self._query.phrases]
         sources += [] if self._query.expression is None else [self._query.expression]
         for source in sources:
@@ -174,41 +234,74 @@ class _IndexSearch:
 
     def _chosen(self, condition: str, values: list[str]) -> tuple[frozenset[int], float]:
         key, chosen = (condition, *values), self._living.chosen
-        if key not in chosen:
-            sql = f"SELECT id, pieces FROM documents WHERE {condition}"
+        known = chosen.get(key)
+        if known is None:
+            sql = f"SELECT id, CAST(pieces AS INTEGER) FROM documents WHERE {condition}"
             pieces = dict(self._connection.execute(sql, values).fetchall())
             if len(chosen) >= MAX_CHOSEN:
                 chosen.clear()
-            chosen[key] = frozenset(pieces), max(1.0, sum(pieces.values()) / max(1, len(pieces)))
-        return chosen[key]
+            known = frozenset(pieces), max(1.0, sum(pieces.values()) / max(1, len(pieces)))
+            chosen[key] = known
+        return known
 
-    def _documents_with(self, term: str) -> Iterator[int]:
-        return (row >> PIECE_BITS for row in self._all_rows(f'"{term}"', -1))
+    def _documents_with(self, terms: Iterable[str]) -> set[int]:
+        """Return the documents that hold one of some terms."""
+        left, found = list(terms), set[int]()
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            found.update(self._numbers(f"rowid >> {PIECE_BITS}", _any_of(some), -1))
+        return found
 
-    def _all_rows(self, match: str, limit: int) -> Iterator[int]:
-        sql = "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?"
-        return (row for (row,) in self._connection.execute(sql, (match, limit)))
+    def _numbers(self, what: str, match: str, limit: int) -> Iterator[int]:
+        """Return a number of each row that matches."""
+        # As one text: Python lets other threads run after every row that SQLite returns, and then waits for them.
+        sql = f"SELECT group_concat({what}) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
+        (numbers,) = self._connection.execute(sql, (match, limit)).fetchone()
+        return map(int, numbers.split(",")) if numbers else iter(())
 
     def _rows(self, match: str, limit: int) -> list[int]:
         """Return rows of the documents that may be found."""
         within = self._within
         if within is None:
-            return list(self._all_rows(match, limit))
+            return list(self._numbers("rowid", match, limit))
         # The first rows may all be of documents that are left out.
-        return list(islice((row for row in self._all_rows(match, MAX_COUNTED) if row >> PIECE_BITS in within), limit))
+        rows = [row for row in self._numbers("rowid", match, MAX_COUNTED) if row >> PIECE_BITS in within]
+        return rows[:limit]
 
     def _count_rows(self, term: str) -> int:
-        if self._within is not None:
-            return len(self._rows(f'"{term}"', MAX_COUNTED))
-        sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-        (count,) = self._connection.execute(sql, (f'"{term}"', MAX_COUNTED)).fetchone()
+        """Return how many rows of the documents that may be found have a term."""
+        within = self._within
+        if within is None:
+            return self._count_all_rows(term)
+        if not self._is_private:
+            count = self._count_all_rows(term)
+            if count > self._max_rows:  # reading them all takes longer than what is gained by an exact number
+                return max(self._max_rows + 1, count * len(within) // max(1, self._living.documents))
+        rows = self._kept[term] = self._rows(_any_of((term,)), MAX_COUNTED)
+        return len(rows)
+
+    def _count_all_rows(self, term: str) -> int:
+        counts = self._living.counts
+        count = counts.get(term)
+        if count is None:
+            sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+            (count,) = self._connection.execute(sql, (_any_of((term,)), MAX_COUNTED)).fetchone()
+            if len(counts) >= MAX_KNOWN_COUNTS:
+                counts.clear()
+            counts[term] = count
         return int(count)
+
+    def count_living(self, terms: Sequence[str]) -> int:
+        """Return about how many rows have one of some terms, of documents that may be found and were not removed."""
+        dead = self._living.dead
+        rows = self._rows(_any_of(terms), _COUNTED_LONGER) if terms else ()
+        return sum(row >> PIECE_BITS not in dead for row in rows)
 
     def gather(self, deadline: float | None) -> None:
         """Collect the evidence of all terms, of rare ones first."""
         evidence = self._evidence
         for term in self._marked:
-            evidence.add_marked(term, self._rows(f'"{term}"', MAX_MARKED))
+            evidence.add_marked(term, self._rows(_any_of((term,)), MAX_MARKED))
         counted = sorted((self._count_rows(term), term) for term in self._wanted.weights)
         left, rare = self._max_rows, list[str]()
         for count, term in counted:
@@ -216,12 +309,11 @@ class _IndexSearch:
                 self.is_complete = False
                 return
             if 0 < count <= left:
-                evidence.add(term, self._rows(f'"{term}"', count))
+                evidence.add(term, self._kept.get(term) or self._rows(_any_of((term,)), count))
                 left -= count
                 rare.append(term)
             elif count:
-                chosen = " OR ".join(f'"{known}"' for known in rare)
-                match = f'"{term}" AND ({chosen})' if rare else f'"{term}"'
+                match = f'"{term}" AND ({_any_of(rare)})' if rare else _any_of((term,))
                 evidence.add(term, self._rows(match, self._max_rows), count)
                 rare = rare or [term]
 
@@ -233,7 +325,7 @@ class _IndexSearch:
         if self._allowed is not None:
             found &= self._allowed
         ranked = evidence.best(found, max(RANKED, limit))
-        documents = {document.id: document for document in self._load(ranked)}
+        documents = self._load(ranked)
         scored = [(evidence.score(documents[number]), documents[number]) for number in ranked if number in documents]
         scored.sort(key=lambda item: (-round(item[0].score, 4), -(item[1].modified_ms or 0), item[1].path))
         candidates = [self._candidate(judged.score, judged.reasons, document) for judged, document in scored[:limit]]
@@ -245,7 +337,10 @@ class _IndexSearch:
         return Candidates(tuple(candidates), total, self.is_complete, must_verify)
 
     def _candidate(self, score: float, reasons: tuple[str, ...], document: IndexedDocument) -> Candidate:
-        first = self._evidence.best_piece(document.id) * document.lines_each + 1
+        each = document.lines_each
+        first = self._evidence.best_piece(document) * each + 1
+        # Where a text is verified, the places are those of the phrase or the expression.
+        pieces = () if self._query.must_verify else self._evidence.best_pieces(document)
         return Candidate(
             document.uri,
             document.fingerprint,
@@ -258,13 +353,23 @@ class _IndexSearch:
             score,
             reasons,
             first,
-            first + document.lines_each - 1,
+            first + each - 1,
+            _stretches(pieces, each),
         )
 
-    def _load(self, numbers: Collection[int]) -> Iterator[IndexedDocument]:
-        chosen = ",".join(map(str, numbers))
-        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents WHERE id IN ({chosen})")
-        return map(_checked, rows)
+    def _load(self, numbers: Collection[int]) -> dict[int, IndexedDocument]:
+        """Return documents by their numbers; those that are not there are left out."""
+        loaded = self._living.loaded
+        documents = {number: known for number in numbers if (known := loaded.get(number)) is not None}
+        chosen = ",".join(str(number) for number in numbers if number not in documents)
+        if chosen:
+            rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents WHERE id IN ({chosen})").fetchall()
+            fresh = {document.id: document for document in map(_checked, rows)}
+            if len(loaded) + len(fresh) > MAX_LOADED:
+                loaded.clear()
+            loaded.update(fresh)
+            documents.update(fresh)
+        return documents
 
     def _count_all(self, found: Collection[int]) -> int:
         if self._allowed is None:
@@ -275,23 +380,42 @@ class _IndexSearch:
         """Return documents that the words do not rank, the newest first."""
         if limit <= 0:
             return ()
-        order = "ORDER BY modified_ms DESC, path"
-        if self._allowed is None:
-            rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents {order} LIMIT ?", (limit + len(found),))
-            loaded = list(map(_checked, rows))
-        else:
-            loaded = sorted(
-                self._load(self._allowed - self._living.dead),
-                key=lambda document: (-(document.modified_ms or 0), document.path),
-            )
-        return [document for document in loaded if document.id not in found][:limit]
+        allowed = None if self._allowed is None else self._allowed - self._living.dead
+        condition, most = "1", limit + len(found)
+        if allowed is not None and len(allowed) <= MAX_NAMED:
+            condition = f"id IN ({','.join(map(str, allowed))})"
+        elif allowed is not None:  # a longer statement would be refused
+            most = -1
+        sql = f"SELECT id FROM documents WHERE {condition} ORDER BY modified_ms DESC, path LIMIT ?"
+        rows = self._connection.execute(sql, (most,)).fetchall()
+        others = (number for (number,) in rows if number not in found and (allowed is None or number in allowed))
+        numbers = list(islice(others, limit))
+        documents = self._load(numbers)
+        return [documents[number] for number in numbers if number in documents]
+
+
+def _stretches(pieces: Iterable[int], each: int) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last lines of pieces of equal length; pieces that follow each other are one stretch."""
+    found: list[tuple[int, int]] = []
+    for piece in pieces:
+        first, last = piece * each + 1, piece * each + each
+        if found and found[-1][1] == first - 1:
+            first = found.pop()[0]
+        found.append((first, last))
+    return tuple(found)
+
+
+def _any_of(terms: Iterable[str]) -> str:
+    """Return what FTS5 is asked for: rows with one of some terms."""
+    return " OR ".join(f'"{term}"' for term in terms)
 
 
 def _checked(row: tuple[Any, ...]) -> IndexedDocument:
     """Return a row of the table; raise `DatabaseError` where it holds what is never written there."""
     document = IndexedDocument._make(row)
     is_typed = tuple(map(type, row)) in _ROWS
-    if not is_typed or document.pieces < 1 or not 0 <= document.lines_each < _MAX_LINES:
+    has_bounds = is_typed and 1 <= document.pieces <= _MAX_ROWS_EACH and 0 <= document.lines_each < _MAX_LINES
+    if not has_bounds:
         raise sqlite3.DatabaseError("a document that is none of ours")
     return document
 

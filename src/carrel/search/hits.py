@@ -29,15 +29,18 @@ def hit_of(candidate: Candidate, document: Document, fresh: FreshText | None, qu
         reasons=candidate.reasons,
         is_partial=candidate.is_partial,
     )
-    shown = (
-        None if fresh is None else passage(fresh.text, query, language=candidate.language, near=candidate.first_line)
-    )
+    shown = None if fresh is None else _passage(candidate, fresh, query)
     if fresh is None or shown is None:
         return hit if shown is None and not query.must_verify and _is_named(candidate, document, query) else None
     if not shown.lines and not _is_named(candidate, document, query):
         return None
     definition = shown.definition or ("" if candidate.scheme == _FILES else name)
     return _with_lines(replace(hit, definition=definition), fresh, shown)
+
+
+def _passage(candidate: Candidate, fresh: FreshText, query: Query) -> Passage | None:
+    near, places = candidate.first_line, candidate.places
+    return passage(fresh.text, query, language=candidate.language, near=near, places=places)
 
 
 def _with_lines(hit: SearchHit, fresh: FreshText, shown: Passage) -> SearchHit:

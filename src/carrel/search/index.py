@@ -10,14 +10,15 @@ When they are too many, the index should be built anew (`IndexFacts.should_rebui
 
 import os
 import sqlite3
+import threading
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from carrel.core.record import Value
 from carrel.search.chunks import PIECE_BITS, Splitter
-from carrel.search.finding import Candidate, Candidates, Finder
-from carrel.search.index_file import MEMORY, IndexUnavailable, SearchFile
+from carrel.search.finding import Candidate, Candidates, Finder, IndexNumbers
+from carrel.search.index_file import MEMORY, FileConnection, IndexUnavailable, SearchFile
 from carrel.search.languages import language_of
 from carrel.search.query import Query
 from carrel.search.ranking import traits_of
@@ -50,6 +51,8 @@ class SourceText(Value, frozen=True):
     modified_ms: int | None = None
     is_partial: bool = False
     fields: tuple[str, ...] = ()
+    ticket: int = 0
+    """Is greater, the later the text was read."""
 
 
 class IndexFacts(Value, frozen=True):
@@ -83,6 +86,7 @@ class Index:
         self._splitter = Splitter()
         self._splitter_of = self._store.generation
         self._known = _Known()
+        self._known_lock = threading.Lock()
 
     @property
     def path(self) -> str:
@@ -94,10 +98,10 @@ class Index:
         """Return the file."""
         return self._store
 
-    def state(self) -> tuple[int, ...]:
+    def state(self) -> IndexNumbers:
         """Return numbers that are others after every change of the index."""
         with self._store.reading() as connection:
-            return (self._store.generation, *_state(connection))
+            return _state(connection)
 
     def close(self) -> None:
         """Close the file."""
@@ -129,8 +133,8 @@ class Index:
 
     def known(self) -> Mapping[str, str]:
         """Return the URI of every document with the fingerprint it was indexed with; cheap while nothing changes."""
-        with self._store.reading() as connection:
-            self._known.follow(connection, self._store.generation)
+        with self._known_lock, self._store.reading() as connection:
+            self._known.follow(connection, connection.generation)
             return self._known.fingerprints
 
     def find(
@@ -146,8 +150,13 @@ class Index:
         `deadline` is a time of `time.monotonic`.
         """
         with self._store.reading() as connection:
-            state = (self._store.generation, *_state(connection))
+            state = _state(connection)
             return self._finder.find(connection, state, query, schemes=schemes, limit=limit, deadline=deadline)
+
+    def complete(self, word: str, schemes: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return the words that an unfinished one may become in documents of these schemes; none if it is a word."""
+        with self._store.reading() as connection:
+            return self._finder.complete(connection, _state(connection), word, schemes)
 
     def facts(self) -> IndexFacts:
         """Return how large the index is."""
@@ -188,7 +197,7 @@ class Index:
             pieces = self._splitter.split_fields(source.fields)
         else:
             pieces = self._splitter.split(source.text, source.path, source.title, language)
-        traits = traits_of(source.text, language, has_definitions=pieces.has_definitions)
+        traits = traits_of(source.text, source.path, language, has_definitions=pieces.has_definitions)
         document = connection.execute(
             "INSERT INTO documents (uri, fingerprint, scheme, path, title, language, modified_ms, is_partial, traits,"
             " lines_each, pieces, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -260,10 +269,10 @@ def _remove(connection: sqlite3.Connection, uri: str) -> None:
         connection.execute("INSERT INTO dead (id, pieces) VALUES (?, ?)", row)
 
 
-def _state(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return numbers that are others after every change, whether this connection made it or another."""
-    (version,) = connection.execute("PRAGMA data_version").fetchone()
-    return (version, connection.total_changes)
+def _state(connection: FileConnection) -> IndexNumbers:
+    """Return the state that a connection sees: a document that is put, replaced or removed has a number of its own."""
+    numbers = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+    return IndexNumbers(connection.generation, int(numbers.get("documents", 0)), int(numbers.get("dead", 0)))
 
 
 def _storable(text: str) -> str:

@@ -1,6 +1,7 @@
 """The file of the index: opened, made, made anew when it is of no use, and shared with other processes.
 
-Two connections, so that who reads does not wait for who writes. Errors of SQLite leave here as `IndexUnavailable`.
+One connection writes. A thread that reads has a connection to itself meanwhile: it waits for no other that reads or
+writes. Errors of SQLite leave here as `IndexUnavailable`.
 """
 
 import contextlib
@@ -10,18 +11,23 @@ import stat
 import threading
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 from carrel.core.errors import CarrelError
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE, locked
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised whenever an index of before would answer wrongly."""
 APPLICATION: Final = 0x43524C53
 """Marks a file as ours."""
 MEMORY: Final = ":memory:"
 """The path of an index that is kept in memory."""
 
+MAX_IDLE: Final = 4
+"""Connections for reading that are kept open while nobody uses them."""
+_CACHE_KB: Final = 8_192
+"""Pages of the file that a connection for reading keeps; fewer are read again and again for one search."""
 _BUSY_MS: Final = 5_000
 _JOURNAL_BYTES: Final = 4 << 20
 _LAYOUT: Final = """
@@ -53,7 +59,8 @@ class IndexUnavailable(CarrelError):
     """The index cannot be used now.
 
     `reason` is one of `busy`, `full`, `read-only`, `newer` (a newer Carrel made it), `its folder is not private`,
-    `this SQLite has no FTS5`, and `broken`: then it was made anew, and is empty.
+    `this SQLite has no FTS5`, `closed` (another thread closed it, or it was deleted a moment ago: ask again), and
+    `broken`: then it was made anew, and is empty.
     """
 
     def __init__(self, reason: str) -> None:
@@ -61,8 +68,14 @@ class IndexUnavailable(CarrelError):
         self.reason = reason
 
 
+class FileConnection(sqlite3.Connection):
+    """A connection that knows which file it was opened for."""
+
+    generation = 0
+
+
 class SearchFile:
-    """The file, with one connection to read and one to write."""
+    """The file, with one connection to write and some to read. Safe to use from several threads."""
 
     def __init__(self, path: str) -> None:
         """Open the file at `path`, or make it; raise `IndexUnavailable` where that is not possible."""
@@ -70,28 +83,33 @@ class SearchFile:
         self.generation = 0
         """Is another number whenever the file is another; what is remembered of its content is then void."""
         self.writer_lock = threading.RLock()
-        self.reader_lock = self.writer_lock if path == MEMORY else threading.RLock()
-        with self._faults(), self.writer_lock, self.reader_lock:
+        self._idle_lock = threading.Lock()
+        """Guards what follows. It is never held for long, and taken after the lock for writing where both are."""
+        self._idle: list[FileConnection] = []
+        self._is_closed = False
+        with self._faults(), self.writer_lock:
             self._open()
 
     def _open(self) -> None:
-        self.generation += 1
+        with self._idle_lock:
+            self.generation += 1
+            self._is_closed = False
         if self.path == MEMORY:
             self._identity = (0, 0)
-            self.writer = self.reader = _connected(MEMORY)
+            self.writer = _connected(MEMORY)
+            self.writer.generation = self.generation
             self._make(self.writer)
             return
         folder = os.path.dirname(self.path) or "."
         os.makedirs(folder, FOLDER_MODE, exist_ok=True)
         _check_private(folder)
         with locked(self.path):
-            writer = self._opened()
-        self.writer, self.reader = writer, _connected(self.path)
+            self.writer = self._opened()
         self._identity = self._identity_now()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> FileConnection:
         """Return a connection to a file of our version; one that is of no use is made anew."""
-        connection: sqlite3.Connection | None = None
+        connection: FileConnection | None = None
         try:
             connection = self._connected()
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -111,7 +129,7 @@ class SearchFile:
         self._make(connection)
         return connection
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self) -> FileConnection:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
         return _connected(self.path)
 
@@ -138,14 +156,16 @@ class SearchFile:
         return (state.st_dev, state.st_ino)
 
     def close(self) -> None:
-        """Close the file."""
-        with self.writer_lock, self.reader_lock:
-            self.reader.close()
+        """Close the file; connections that are in use are closed when they are given back."""
+        with self.writer_lock, self._idle_lock:
+            self._is_closed = True
+            while self._idle:
+                self._idle.pop().close()
             self.writer.close()
 
     def make_anew(self) -> None:
         """Delete everything, and begin with an empty file."""
-        with self._faults(), self.writer_lock, self.reader_lock:
+        with self._faults(), self.writer_lock:
             self.close()
             if self.path != MEMORY:
                 with locked(self.path):
@@ -153,10 +173,9 @@ class SearchFile:
             self._open()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection for reading; all reads within see the same state."""
-        with self._faults(), self._followed(), self.reader_lock:
-            connection = self.reader
+    def reading(self) -> Iterator[FileConnection]:
+        """Yield a connection for reading; all reads within see the same state."""
+        with self._faults(), self._followed(), self._lent() as connection:
             is_outer = not connection.in_transaction
             if is_outer:
                 connection.execute("BEGIN")
@@ -165,6 +184,45 @@ class SearchFile:
             finally:
                 if is_outer and connection.in_transaction:
                     connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _lent(self) -> Iterator[FileConnection]:
+        """Lend a connection that no other thread uses meanwhile; an index in memory has only one."""
+        if self.path == MEMORY:
+            with self.writer_lock:
+                yield self.writer
+            return
+        connection = self._borrow()
+        try:
+            yield connection
+        finally:
+            with self._idle_lock:
+                is_kept = not self._is_closed and connection.generation == self.generation
+                is_kept = is_kept and not connection.in_transaction and len(self._idle) < MAX_IDLE
+                if is_kept:
+                    self._idle.append(connection)
+            if not is_kept:
+                connection.close()
+
+    def _borrow(self) -> FileConnection:
+        with self._idle_lock:
+            if self._is_closed:
+                raise IndexUnavailable("closed")
+            if self._idle:
+                return self._idle.pop()
+            generation = self.generation
+        try:
+            connection = _connected(f"{Path(self.path).absolute().as_uri()}?mode=rw", is_uri=True)
+        except sqlite3.OperationalError as error:
+            if _reason_of(error) == "read-only" and self._identity_now() != self._identity:
+                raise IndexUnavailable("closed") from error  # it was deleted a moment ago
+            raise
+        connection.generation = generation
+        connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+        if self._identity_now() != self._identity or generation != self.generation:
+            connection.close()
+            raise IndexUnavailable("closed")
+        return connection
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -185,10 +243,10 @@ class SearchFile:
     def _followed(self) -> Iterator[None]:
         """Open the file anew where another process put another one in its place; needs no lock of ours."""
         if self.path != MEMORY and self._identity_now() != self._identity:
-            # The locks are always taken in this order.
-            with self.writer_lock, self.reader_lock:
-                self.close()
-                self._open()
+            with self.writer_lock:
+                if not self._is_closed and self._identity_now() != self._identity:
+                    self.close()
+                    self._open()
         yield
 
     @contextlib.contextmanager
@@ -236,8 +294,15 @@ def _check_private(folder: str) -> None:
         raise IndexUnavailable("its folder is not private")
 
 
-def _connected(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_BUSY_MS / 1_000, isolation_level=None, check_same_thread=False)
+def _connected(path: str, *, is_uri: bool = False) -> FileConnection:
+    connection = sqlite3.connect(
+        path,
+        timeout=_BUSY_MS / 1_000,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=FileConnection,
+        uri=is_uri,
+    )
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")

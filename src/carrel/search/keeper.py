@@ -1,7 +1,9 @@
 """Keeps the index in step with the documents: knows what it does not hold yet, reads that, and writes it."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
 from time import monotonic
 from typing import Final
 
@@ -22,6 +24,8 @@ from carrel.search.texts import FreshText, read_text
 BATCH_BYTES: Final = 256 << 10
 BATCH_COUNT: Final = 64
 """What is written at once. Readers of an index in memory wait for it."""
+_TRIES: Final = 3
+"""How often the index is asked that is closed, or deleted, at the same moment."""
 _MEGABYTE: Final = 1 << 20
 _UNSETTLED: Final = "~"
 """Before the fingerprint of a document that may change without another fingerprint, so that it is read again."""
@@ -30,12 +34,18 @@ _LANGUAGES: Final = {"text/markdown": "markdown", "application/json": "json"}
 
 
 class Keeper:
-    """The index of one catalogue, and what it lacks. Its methods are called by one thread at a time, with `lock`."""
+    """The index of one catalogue, and what it lacks.
+
+    Its methods are called by one thread at a time, with `lock`; but `read`, `take_in`, `put`, `completed` and `find`
+    without it. These take it for moments, so that no search waits while another one reads and finds.
+    """
 
     def __init__(
         self, catalog: Catalog, folder: str | None, settings: SearchSettings, is_left_out: Callable[[Mounted], bool]
     ) -> None:
         self.lock = threading.RLock()
+        self.write_lock = threading.Lock()
+        """Held from the choice of texts until they are written. Where both locks are needed, it is taken first."""
         self.sources = DocumentSources(catalog, is_left_out)
         self.store = IndexStore(folder)
         self.pending: dict[str, Document] = {}
@@ -50,6 +60,10 @@ class Keeper:
         self._gone: set[str] = set()
         self._unread: dict[str, str] = {}
         """The fingerprints of documents that could not be read."""
+        self._tickets = count(1)
+        self._readers = 0
+        self._written: dict[str, int] = {}
+        """The tickets of texts that were written, while others are read: none of these may replace a later one."""
         self._momentary: dict[str, str] = {}
         """The fingerprints of documents that were indexed, and may have changed since."""
 
@@ -124,6 +138,19 @@ class Keeper:
 
     # Reading and writing
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Mark the time in which texts are read that are to be written."""
+        with self.lock:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._readers -= 1
+                if not self._readers:
+                    self._written.clear()
+
     def take_in(self, documents: Iterable[Document], until: float) -> None:
         """Read documents and index them, as far as there is time."""
         batch: list[SourceText] = []
@@ -143,16 +170,27 @@ class Keeper:
 
     def put(self, batch: Sequence[SourceText]) -> bool:
         """Index texts; return whether there was room for all of them. The others stay pending."""
-        wanted = [text for text in batch if self.has_room(text.uri)]
-        if wanted and not self.store.put(wanted):
-            self.is_full = True
-            return False
-        for text in wanted:
-            if text.fingerprint.startswith(_UNSETTLED):
-                self._momentary[text.uri] = text.fingerprint[len(_UNSETTLED) :]
-            else:
-                self.pending.pop(text.uri, None)
-        return len(wanted) == len(batch)
+        if not batch:
+            return True
+        with self.write_lock, self.lock:
+            claimed = self.claimed(batch)
+            wanted = [text for text in claimed if self.has_room(text.uri)]
+            if wanted and not self.store.put(wanted):
+                self.is_full = True
+                return False
+            for text in wanted:
+                pending = self.pending.get(text.uri)
+                if text.fingerprint.startswith(_UNSETTLED):
+                    self._momentary[text.uri] = text.fingerprint[len(_UNSETTLED) :]
+                elif pending is not None and pending.fingerprint == text.fingerprint:
+                    del self.pending[text.uri]
+            return len(wanted) == len(claimed)
+
+    def claimed(self, batch: Iterable[SourceText]) -> list[SourceText]:
+        """Return the texts that are still to be written: those that no later text was written for in the meantime."""
+        claimed = [text for text in batch if text.uri in self.pending and self._written.get(text.uri, 0) < text.ticket]
+        self._written.update((text.uri, text.ticket) for text in claimed)
+        return claimed
 
     def has_room(self, uri: str) -> bool:
         """Return whether a document may be added to the index, or is in it already."""
@@ -177,6 +215,7 @@ class Keeper:
     def read(self, document: Document) -> SourceText | None:
         """Return a document with its text; None if it cannot be read. One that has no text is found by its name."""
         fresh: FreshText | None = None
+        ticket = next(self._tickets)
         if document.text is None:
             try:
                 with ActingAs(EVERYTHING):
@@ -187,7 +226,7 @@ class Keeper:
                     self.pending.pop(document.uri, None)
                 return None
         is_kept = document.settled or self.sources.is_in_background(document.uri)
-        return source_text(document, fresh, is_kept=is_kept)
+        return source_text(document, fresh, is_kept=is_kept, ticket=ticket)
 
     def was_read(self, documents: Iterable[Document]) -> None:
         """Note that another connection indexed documents."""
@@ -203,12 +242,30 @@ class Keeper:
 
     def find(self, query: Query, schemes: Collection[str], limit: int, deadline: float) -> Candidates:
         """Return the best documents of these schemes."""
+        for _ in range(_TRIES):
+            with self.lock:
+                view = self.store.view(self._gone)
+            try:
+                return view.find(query, schemes, limit, deadline)
+            except IndexUnavailable as error:
+                with self.lock:
+                    self.store.recover(error, view)
+                    self._known = None
+                if error.reason != "closed":
+                    break
+        return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
+
+    def completed(self, query: Query, schemes: Collection[str]) -> Query:
+        """Return a query whose last word, if no text has it, is taken for the begin of one."""
+        if not query.unfinished:
+            return query
+        with self.lock:
+            view = self.store.view(())
         try:
-            return self.store.find(query, schemes, self._gone, limit, deadline)
-        except IndexUnavailable as error:
-            self.store.recover(error)
-            self._known = None
-            return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
+            words = view.complete(query.unfinished, schemes)
+        except IndexUnavailable:  # what is wrong with it is found out when it is searched
+            return query
+        return query.completed(words) if words else query
 
     def coverage(self, schemes: frozenset[str], scanned: Collection[str] = ()) -> Coverage:
         """Return how many documents of these schemes are indexed, or were searched without the index."""
@@ -235,7 +292,7 @@ class Keeper:
             self._known, self.pending = None, {}
 
 
-def source_text(document: Document, fresh: FreshText | None, *, is_kept: bool) -> SourceText:
+def source_text(document: Document, fresh: FreshText | None, *, is_kept: bool, ticket: int = 0) -> SourceText:
     """Return what is indexed of a document; one that is not kept is read again for the next search."""
     path = path_of(document.uri)
     title = "" if document.title == path.rpartition("/")[2] else document.title
@@ -250,4 +307,5 @@ def source_text(document: Document, fresh: FreshText | None, *, is_kept: bool) -
         _LANGUAGES.get(document.mime_type, "") if "." not in path.rpartition("/")[2] else "",
         document.modified_ms if fresh is None or fresh.modified_ms is None else fresh.modified_ms,
         is_partial=fresh is not None and fresh.is_partial,
+        ticket=ticket,
     )

@@ -260,8 +260,16 @@ def definitions_in(text: str, language: str) -> list[Definition]:
     pattern = _pattern(language)
     if pattern is None:
         return []
-    has_types = language not in _TYPELESS
-    return [
-        Definition(match.start(), match[match.lastindex or 0], has_types and _TYPE.search(match[0]) is not None)
-        for match in pattern.finditer(f"\n{text}")
-    ]
+    return [_definition(match, language) for match in pattern.finditer(f"\n{text}")]
+
+
+def definition_in(line: str, language: str) -> Definition | None:
+    """Return the definition that stands in one line; None if there is none."""
+    pattern = _pattern(language)
+    match = None if pattern is None else pattern.match(f"\n{line}")
+    return None if match is None else _definition(match, language)
+
+
+def _definition(match: re.Match[str], language: str) -> Definition:
+    is_type = language not in _TYPELESS and _TYPE.search(match[0]) is not None
+    return Definition(match.start(), match[match.lastindex or 0], is_type)

@@ -12,10 +12,11 @@ from carrel.core.provider import Document, DocumentChanges, Provider
 class Look:
     """One look. `found` grows until it has ended; then `changes` is what the provider said, or `error` why it did not.
 
-    With `streams`, the documents are taken one by one as they are found.
+    With `streams`, the documents are taken one by one as they are found. With `is_quick` it has ended when it is made:
+    a thread would take longer to begin than the provider takes to answer.
     """
 
-    def __init__(self, provider: Provider, *, streams: bool) -> None:
+    def __init__(self, provider: Provider, *, streams: bool, is_quick: bool = False) -> None:
         self.found: list[Document] = []
         self.taken = 0
         """How many of them were taken."""
@@ -25,6 +26,10 @@ class Look:
         self._ask: Callable[[], DocumentChanges] = self._stream if streams else self._ask_whole
         self._is_unwanted = False
         self._ended = threading.Event()
+        self.took_s = 0.0
+        if is_quick:
+            self._run()
+            return
         threading.Thread(target=self._run, name=f"carrel-look-{provider.name}", daemon=True).start()
 
     def has_ended(self, until: float) -> bool:
@@ -36,11 +41,13 @@ class Look:
         self._is_unwanted = True
 
     def _run(self) -> None:
+        began = monotonic()
         try:
             self.changes = attempt(f"documents of {self._provider.name}", self._ask)
         except CarrelError as error:
             self.error = error
         finally:
+            self.took_s = monotonic() - began
             self._ended.set()
 
     def _ask_whole(self) -> DocumentChanges:

@@ -4,17 +4,16 @@ Lines are weighed by the words of the query in them: rare ones count more than f
 their parts, the definition of a name most. The passage is the stretch of lines with the most different words.
 """
 
-import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import islice
 from math import log2
 from typing import Final
 
 from carrel.core.record import Value
 from carrel.search import expressions
-from carrel.search.languages import Definition, definitions_in
+from carrel.search.languages import definition_in
 from carrel.search.query import Query
 from carrel.search.ranking import without_grammar
 from carrel.search.words import WORD, folded, parts_of, stem, terms_of, whole_of
@@ -38,14 +37,17 @@ _NEAR: Final = 0.5
 _AT_THE_TOP: Final = 0.6
 """Weight of the first lines of a text, which say what it is about."""
 _MAX_NAMES: Final = 3
+_MAX_SCANNED: Final = 4_000
+"""Characters of a line in which words are looked for: a line of a generated file may be a megabyte."""
+_MAX_SPANS: Final = 50
+"""Words that are marked in one line."""
+_NONE: Final = frozenset[str]()
+_MAX_KNOWN: Final = 30_000
+"""Different words of texts that are remembered for one query."""
 _FLAT: Final = frozenset({"markdown", "toml", "yaml", "css", "text", "json"})
 """Languages in which what follows a definition belongs to it, however far it is indented."""
 _ABOVE: Final = ("#", "@", "//", "/*", "*", "--", '"""')
 """How lines begin that stand above a definition and belong to it."""
-
-
-_terms_of = lru_cache(maxsize=30_000)(terms_of)
-"""Remembers the words of the texts that are shown most."""
 
 
 class MarkedLine(Value, frozen=True):
@@ -73,36 +75,73 @@ class _Line:
 
     __slots__ = ("bonus", "number", "spans", "terms")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, terms: Set[str] = frozenset()) -> None:
         self.number = number
-        self.terms: set[str] = set()
+        self.terms = terms
         self.spans: list[tuple[int, int]] = []
+        """Where phrases and the expression match; the words are looked for only in lines that are shown."""
         self.bonus = 0.0
 
 
-def passage(text: str, query: Query, *, language: str = "", near: int = 1) -> Passage | None:
+class _SoughtWords(dict[str, frozenset[str]]):
+    """The terms of each word that are looked for, worked out when a text first holds the word."""
+
+    def __init__(self, terms: frozenset[str], needles: Sequence[str]) -> None:
+        super().__init__()
+        self._terms = terms
+        self._needles = needles
+
+    def __missing__(self, word: str) -> frozenset[str]:
+        if len(self) >= _MAX_KNOWN:
+            self.clear()
+        bare = whole_of(word)
+        known = _NONE
+        for needle in self._needles:
+            if needle in bare:
+                known = self._terms.intersection(terms_of(word))
+                break
+        self[word] = known
+        return known
+
+
+class _Sought:
+    """What is looked for in the texts of all hits of a query, worked out once."""
+
+    def __init__(self, query: Query) -> None:
+        self.weights = _weights(query)
+        # A stem may end in another letter than the word: `queri` is that of `query`.
+        self.needles = tuple({term if len(term) < 4 else term[:-1] for term in self.weights})
+        # A word of a sentence is no name: `read the response` does not ask for everything called `read`.
+        self.wholes = {whole_of(word) for word in (query.words if len(query.words) == 1 else query.identifiers)}
+        self.parts = {stem(part) for word in query.words for part in parts_of(word)}
+        self.known = _SoughtWords(frozenset(self.weights), self.needles)
+
+
+@lru_cache(maxsize=64)
+def _sought_by(query: Query) -> _Sought:
+    return _Sought(query)
+
+
+def passage(
+    text: str, query: Query, *, language: str = "", near: int = 1, places: Sequence[tuple[int, int]] = ()
+) -> Passage | None:
     """Return the best passage of a text; None where the text lacks the expression or a phrase of the query.
 
     `near` is the line where the index saw the best part. A text that holds none of the words is shown from there.
+    `places` are the first and last lines of the parts in which the index saw the query: the rest of the text is looked
+    at only if these hold nothing of it any more.
     """
-    lines = text.split("\n")
-    starts = _starts(lines)
     exact = _exact_spans(text, query)
     if exact is None:
         return None
-    weights = _weights(query)
-    found = _matching(text, lines, weights)
-    for start, end in exact:
-        number = bisect_right(starts, start)
-        line = found.setdefault(number, _Line(number))
-        line.bonus = _EXACT
-        line.spans.append((start - starts[number - 1], min(end, starts[number] - 1) - starts[number - 1]))
-    definitions = definitions_in(text, language)
-    places = [bisect_right(starts, one.start) for one in definitions]
-    _weigh_definitions(definitions, places, query, found)
+    lines = text.split("\n")
+    sought = _sought_by(query)
+    found = _found(text, lines, sought, exact, places)
+    _weigh_definitions(lines, language, sought, found)
     if not found:
         first = max(1, min(near, _last_line(lines)) - _MARGIN)
         return Passage(first, min(_last_line(lines), first + _WINDOW), ())
+    weights = dict(sought.weights)
     window = _best_window(sorted(found.values(), key=lambda line: line.number), weights, near)
     best = max(window, key=lambda line: (_weight(line, weights), -line.number))
     if best.bonus >= _DEFINED:
@@ -113,10 +152,10 @@ def passage(text: str, query: Query, *, language: str = "", near: int = 1) -> Pa
             window = [line for line in window if _weight(line, weights) >= _weight(best, weights) * _ALIKE]
         first = max(1, window[0].number - _MARGIN)
         last = min(_last_line(lines), max(window[-1].number + _MARGIN, first + _WINDOW // 2))
-    name = _enclosing(lines, definitions, places, best.number, is_flat=language in _FLAT)
     enough = _weight(best, weights) * _ALIKE if best.bonus < _DEFINED else _PART / 2
     others = [line for line in found.values() if not first <= line.number <= last and _weight(line, weights) >= enough]
-    return Passage(first, last, _marked(window, others, lines, weights), name)
+    name = _enclosing(lines, language, best.number)
+    return Passage(first, last, _marked(window, others, lines, weights, sought), name)
 
 
 def _last_line(lines: Sequence[str]) -> int:
@@ -124,21 +163,17 @@ def _last_line(lines: Sequence[str]) -> int:
     return max(1, len(lines) - (not lines[-1]))
 
 
-def _starts(lines: Sequence[str]) -> list[int]:
-    """Return where each line begins in the text, and where one more would."""
-    starts, at = [0], 0
-    for line in lines:
-        at += len(line) + 1
-        starts.append(at)
-    return starts
-
-
 def _exact_spans(text: str, query: Query) -> list[tuple[int, int]] | None:
     """Return where the phrases and the expression of a query match; None if one of them does not."""
     sources = [expressions.phrase_source(phrase) for phrase in query.phrases]
     sources += [query.expression] if query.expression is not None else []
-    found = [expressions.spans(source, text) for source in sources]
-    return [span for spans in found for span in spans] if all(found) else None
+    every: list[tuple[int, int]] = []
+    for source in sources:
+        spans = expressions.spans(source, text)
+        if not spans:
+            return None
+        every += spans
+    return sorted(every)
 
 
 def _weights(query: Query) -> dict[str, float]:
@@ -153,59 +188,99 @@ def _weights(query: Query) -> dict[str, float]:
     return weights
 
 
-def _matching(text: str, lines: Sequence[str], weights: Mapping[str, float]) -> dict[int, _Line]:
-    """Return the lines with words of the query, by number."""
+def _found(
+    text: str,
+    lines: Sequence[str],
+    sought: _Sought,
+    exact: Sequence[tuple[int, int]],
+    places: Sequence[tuple[int, int]],
+) -> dict[int, _Line]:
+    """Return the lines with something of the query, by number: those of the places, or of the whole text."""
+    matches = _exact_lines(text, lines, exact)
+    whole = [(1, len(lines))]
+    if matches:  # words count only beside what matches exactly
+        places = _joined((number - _WINDOW, number + _WINDOW) for number in matches)
+    found = _matching(lines, sought, places or whole)
+    if not found and not matches and places:
+        found = _matching(lines, sought, whole)
+    for number, spans in matches.items():
+        line = found.setdefault(number, _Line(number))
+        line.bonus = _EXACT
+        line.spans += spans
+    return found
+
+
+def _exact_lines(text: str, lines: Sequence[str], exact: Iterable[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
+    """Return the lines in which spans of a text begin, with the spans in them."""
+    matches: dict[int, list[tuple[int, int]]] = {}
+    number, begin = 1, 0
+    for start, end in exact:
+        passed = text.count("\n", begin, start)
+        if passed:
+            number += passed
+            begin = text.rfind("\n", begin, start) + 1
+        matches.setdefault(number, []).append((start - begin, min(end - begin, len(lines[number - 1]))))
+    return matches
+
+
+def _joined(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return stretches of lines in their order, those that touch as one."""
+    kept: list[tuple[int, int]] = []
+    for first, last in sorted(places):
+        if kept and first <= kept[-1][1] + 1:
+            kept[-1] = (kept[-1][0], max(kept[-1][1], last))
+        else:
+            kept.append((max(1, first), last))
+    return kept
+
+
+def _matching(lines: Sequence[str], sought: _Sought, places: Iterable[tuple[int, int]]) -> dict[int, _Line]:
+    """Return the lines of some places with words of the query, by number."""
     found: dict[int, _Line] = {}
-    known: dict[str, set[str]] = {}
-    for number in _likely(text, len(lines), weights):
-        match = _Line(number)
-        for word in WORD.finditer(lines[number - 1]):
-            common = known.get(word[0])
-            if common is None:
-                common = known[word[0]] = weights.keys() & _terms_of(word[0])
-            if common:
-                match.terms |= common
-                match.spans.append(word.span())
-        if match.terms:
-            found[number] = match
+    terms_of_word = sought.known.__getitem__
+    for number in _likely(lines, sought.needles, places):
+        terms = _NONE.union(*map(terms_of_word, WORD.findall(_scanned(lines[number - 1], sought.needles))))
+        if terms:
+            found[number] = _Line(number, terms)
             if len(found) >= _MAX_LOOKED:
                 break
     return found
 
 
-def _likely(text: str, count: int, weights: Iterable[str]) -> Iterator[int]:
+def _scanned(line: str, needles: Iterable[str]) -> str:
+    """Return a line as far as its words are looked at: of a very long one, the part around the first likely word."""
+    if len(line) <= _MAX_SCANNED:
+        return line
+    lowered = line.lower()
+    places = [at for at in map(lowered.find, needles) if at >= 0]
+    start = max(0, min(places, default=0) - _MAX_SCANNED // 4)
+    return line[start : start + _MAX_SCANNED]
+
+
+def _likely(lines: Sequence[str], needles: Sequence[str], places: Iterable[tuple[int, int]]) -> Iterator[int]:
     """Yield the numbers of the lines in which a word of the query may stand; most lines are passed over quickly."""
-    # A stem may end in another letter than the word: `queri` is that of `query`.
-    needles = re.compile("|".join(re.escape(term if len(term) < 4 else term[:-1]) for term in weights) or "(?!)")
-    plain = folded(text)
-    plain = plain if plain.count("\n") == count - 1 else text.lower()
-    # Names such as `parse_config` hold signs that terms do not.
-    bare = plain.replace("_", "").replace("-", "")
-    number, at = 1, 0
-    while (match := needles.search(bare, at)) is not None:
-        number += bare.count("\n", at, match.start())
-        yield number
-        at = bare.find("\n", match.end()) + 1
-        if not at:
-            return
-        number += 1
-
-
-def _weigh_definitions(
-    definitions: Sequence[Definition], places: Sequence[int], query: Query, found: dict[int, _Line]
-) -> None:
-    """Add to the lines that define what the query names, or that have a part of it in their name."""
-    # A word of a sentence is no name: `read the response` does not ask for everything called `read`.
-    wholes = {whole_of(word) for word in (query.words if len(query.words) == 1 else query.identifiers)}
-    parts = {stem(part) for word in query.words for part in parts_of(word)}
-    for one, number in zip(definitions, places, strict=True):
-        line = found.get(number)
-        if line is None:
+    for first, last in places:
+        # Names such as `parse_config` hold signs that terms do not.
+        bare = folded("\n".join(lines[first - 1 : last])).replace("_", "").replace("-", "")
+        if not any(needle in bare for needle in needles):
             continue
-        if whole_of(one.name.rpartition(".")[2]) in wholes:
+        for number, line in enumerate(bare.split("\n"), first):
+            for needle in needles:
+                if needle in line:
+                    yield number
+                    break
+
+
+def _weigh_definitions(lines: Sequence[str], language: str, sought: _Sought, found: Mapping[int, _Line]) -> None:
+    """Add to the lines that define what the query names, or that have a part of it in their name."""
+    for number, line in found.items():
+        one = definition_in(lines[number - 1], language)
+        if one is None:
+            continue
+        if whole_of(one.name.rpartition(".")[2]) in sought.wholes:
             line.bonus = max(line.bonus, _DEFINED + one.is_type)
-        elif parts:
-            share = len(parts & {stem(part) for part in parts_of(one.name)}) / len(parts)
+        elif sought.parts:
+            share = len(sought.parts & {stem(part) for part in parts_of(one.name)}) / len(sought.parts)
             line.bonus = max(line.bonus, _DEFINED_PART * share)
 
 
@@ -218,20 +293,20 @@ def _best_window(found: Sequence[_Line], weights: dict[str, float], near: int) -
     counts = Counter(term for line in found for term in line.terms)
     for term, count in counts.items():
         weights[term] /= 1 + log2(count)
-    best: list[_Line] = []
+    best = (0, 0)
     best_weight = -1.0
+    end = 0
     for at, first in enumerate(found):
-        end = at
         while end < len(found) and found[end].number < first.number + _WINDOW:
             end += 1
         window = found[at:end]
-        terms = set().union(*(line.terms for line in window))
-        weight = sum(weights[term] for term in terms) + max(line.bonus for line in window) + 0.001 * len(window)
+        terms = _NONE.union(*[line.terms for line in window])
+        weight = sum([weights[term] for term in terms]) + max([line.bonus for line in window]) + 0.001 * len(window)
         weight += _AT_THE_TOP * (first.number <= _WINDOW // 4)
         weight += _NEAR * (near - _WINDOW <= first.number <= near + 2 * _WINDOW)
         if weight > best_weight + 1e-9:
-            best, best_weight = list(window), weight
-    return best
+            best, best_weight = (at, end), weight
+    return list(found[best[0] : best[1]])
 
 
 def _extent(lines: Sequence[str], number: int) -> tuple[int, int]:
@@ -258,28 +333,32 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _enclosing(
-    lines: Sequence[str], definitions: Sequence[Definition], places: Sequence[int], number: int, *, is_flat: bool
-) -> str:
+def _enclosing(lines: Sequence[str], language: str, number: int) -> str:
     """Return the names of the definitions around a line, the outermost first."""
+    own = definition_in(lines[number - 1], language)
+    if language in _FLAT:
+        above = (definition_in(lines[at - 1], language) for at in range(number - 1, 0, -1))
+        nearest = own or next((one for one in above if one is not None), None)
+        return "" if nearest is None else nearest.name.strip()
     names: list[str] = []
-    at = bisect_right(places, number) - 1
-    if at < 0:
-        return ""
-    if is_flat:
-        return definitions[at].name.strip()
-    inner = _indent(lines[number - 1]) + (places[at] == number)
-    while at >= 0 and len(names) < _MAX_NAMES and inner > 0:
-        indent = _indent(lines[places[at] - 1])
-        if indent < inner:
-            names.append(definitions[at].name)
+    inner = _indent(lines[number - 1]) + (own is not None)
+    at = number
+    while at > 0 and inner > 0 and len(names) < _MAX_NAMES:
+        line = lines[at - 1]
+        indent = _indent(line)
+        if indent < inner and (one := definition_in(line, language)) is not None:
+            names.append(one.name)
             inner = indent
         at -= 1
     return ".".join(reversed(names))
 
 
 def _marked(
-    window: Sequence[_Line], others: Sequence[_Line], lines: Sequence[str], weights: Mapping[str, float]
+    window: Sequence[_Line],
+    others: Sequence[_Line],
+    lines: Sequence[str],
+    weights: Mapping[str, float],
+    sought: _Sought,
 ) -> tuple[MarkedLine, ...]:
     """Return the best lines of a passage, and a few from the rest of the text, in their order."""
 
@@ -291,9 +370,18 @@ def _marked(
     marked = []
     for line in sorted(best, key=lambda line: line.number):
         text = lines[line.number - 1]
-        spans = sorted({(a, min(b, len(text))) for a, b in line.spans if a <= len(text)})
+        words = _word_spans(text, sought) if line.terms else []
+        spans = sorted({(a, min(b, len(text))) for a, b in (*line.spans, *words) if a <= len(text)})
         marked.append(MarkedLine(line.number, text, tuple(_apart(spans))))
     return tuple(marked)
+
+
+def _word_spans(text: str, sought: _Sought) -> list[tuple[int, int]]:
+    """Return where words of the query stand in a line; of a very long one, where they are looked at."""
+    scanned = _scanned(text, sought.needles)
+    start = text.find(scanned)
+    every = (word.span() for word in WORD.finditer(scanned) if sought.known[word[0]])
+    return [(start + first, start + last) for first, last in islice(every, _MAX_SPANS)]
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

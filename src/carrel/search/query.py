@@ -11,11 +11,11 @@ What cannot be read as one of these is searched as words, and `notes` says so.
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from carrel.core.errors import BadArgument, echo
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.search import expressions
 from carrel.search.languages import language_named, nearest_language
 
@@ -62,6 +62,19 @@ class Query(Value, frozen=True):
     expression: str | None = None
     filters: tuple[QueryFilter, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def unfinished(self) -> str:
+        """Return the word with which the query ends, if it may be the begin of a longer one; else ""."""
+        last = self.words[-1] if self.words else ""
+        return last if last and not self.must_verify and self.text.endswith(last) else ""
+
+    def completed(self, words: Sequence[str]) -> "Query":
+        """Return the query with longer words in place of the unfinished one."""
+        note = f"No text holds {echo(self.unfinished)}; it was searched for as the begin of a word."
+        names = tuple(name for name in self.identifiers if name != self.unfinished)
+        every = tuple(dict.fromkeys((*self.words[:-1], *words)))
+        return replace(self, words=every, identifiers=names, notes=(*self.notes, note))
 
     @property
     def must_verify(self) -> bool:

@@ -101,6 +101,17 @@ _PASSES_ON: Final = re.compile(
 )
 
 
+_KINDS: Final = {
+    "test": (4, _TEST),
+    "example": (8, _EXAMPLE),
+    "vendored": (16, _VENDORED),
+    "history": (32, _HISTORY),
+    "declared": (64, _DECLARED),
+}
+"""Kinds of files by their paths. They are found out once, when a file is indexed: with another pattern, the version of
+the index must be another one."""
+
+
 class IndexedDocument(NamedTuple):
     """A row of the index's table of documents."""
 
@@ -118,9 +129,10 @@ class IndexedDocument(NamedTuple):
     pieces: int
 
 
-def traits_of(text: str, language: str, *, has_definitions: bool) -> int:
-    """Return what the text of a document says of its kind, as bits."""
-    traits = GENERATED if _MARKS_OF_PROGRAMS.search(text, 0, 600) else 0
+def traits_of(text: str, path: str, language: str, *, has_definitions: bool) -> int:
+    """Return what the text of a document and its path say of its kind, as bits."""
+    traits = sum(bit for bit, pattern in _KINDS.values() if pattern.search(path))
+    traits |= GENERATED if _MARKS_OF_PROGRAMS.search(text, 0, 600) else 0
     if language not in _PROSE and language not in _DATA and not has_definitions and len(text) < 20_000:
         lines = text.split("\n")
         passed = sum(_PASSES_ON.match(line) is not None for line in lines)
@@ -208,10 +220,11 @@ class Evidence:
         self._mean = mean_pieces
         self._times: dict[str, Mapping[int, float]] = {}
         self._rarity: dict[str, float] = {}
-        self._pieces: defaultdict[int, float] = defaultdict(float)
+        self._pieces: dict[int, float] = {}
         self._rough: defaultdict[int, float] = defaultdict(float)
-        self._two_best: dict[int, tuple[float, float, int]] | None = None
-        self._all: float | None = None
+        self._defining: list[tuple[float, set[int]]] = []
+        """The rows that define something, with what it is worth that they do."""
+        self._looked_up: _LookedUp | None = None
 
     def add(self, term: str, rows: Collection[int], count: int | None = None) -> None:
         """Take the rows of a term; `count` is how many there are, where only some are given."""
@@ -223,14 +236,16 @@ class Evidence:
         rough, pieces = self._rough, self._pieces
         for document, number in times.items():
             rough[document] += worth * 2 * number / (number + _SATURATION)
-        # That words stand together means nothing in a record, whose fields are short.
-        for row in () if self._weights else rows:
-            pieces[row] += worth
+        if not self._weights:  # that words stand together means nothing in a record, whose fields are short
+            fresh = dict.fromkeys(rows, worth)
+            for row in fresh.keys() & pieces.keys() if pieces else ():
+                fresh[row] += pieces[row]
+            pieces.update(fresh)
 
     def _count_times(self, rows: Iterable[int]) -> Mapping[int, float]:
         """Return how often documents have a term: in how many pieces, or in fields of which weight."""
         if not self._weights:
-            return Counter(row >> PIECE_BITS for row in rows)
+            return Counter([row >> PIECE_BITS for row in rows])
         times: defaultdict[int, float] = defaultdict(float)
         last = len(self._weights) - 1
         for row in rows:
@@ -239,12 +254,14 @@ class Evidence:
 
     def add_marked(self, term: str, rows: Collection[int]) -> None:
         """Take the rows of a definition, or of a word of paths."""
-        times = Counter(row >> PIECE_BITS for row in rows)
+        times = Counter([row >> PIECE_BITS for row in rows])
         if times:
             rarity = self._note(term, times, len(times))
             weight = 2.0 if term[0] == PLACE else 1.0
             for document in times:
                 self._rough[document] += weight * rarity
+            if term[0] != PLACE:
+                self._defining.append((rarity * (1.0 if term[0] == DEFINES_PART else _DEFINED), set(rows)))
 
     def _note(self, term: str, times: Mapping[int, float], documents: int) -> float:
         self._times[term] = times
@@ -256,28 +273,43 @@ class Evidence:
         """Return every document that something speaks for."""
         return set(self._rough)
 
-    def best(self, documents: Iterable[int], limit: int) -> list[int]:
+    def best(self, documents: Collection[int], limit: int) -> list[int]:
         """Return the documents with the most evidence, before names are looked at."""
-        two_best = self._best_pieces()
+        together: dict[int, float] = {}
+        known = together.get
+        for row, worth in self._pieces.items():
+            number = row >> PIECE_BITS
+            if worth > known(number, 0.0):
+                together[number] = worth
         rough = self._rough
-        return heapq.nlargest(limit, documents, key=lambda number: rough[number] + two_best.get(number, _NOTHING)[0])
+        worths = {number: rough[number] + known(number, 0.0) for number in documents}
+        return heapq.nlargest(limit, worths, key=worths.__getitem__)
 
-    def best_piece(self, document: int) -> int:
+    def best_piece(self, document: IndexedDocument) -> int:
         """Return the number of the piece in which most of the words stand together."""
-        return self._best_pieces().get(document, _NOTHING)[2]
+        return self._two_best(document)[2]
 
-    def _best_pieces(self) -> dict[int, tuple[float, float, int]]:
-        """Return of each document the worth of its best piece and of the next best, and the number of the best."""
-        if self._two_best is None:
-            found: dict[int, tuple[float, float, int]] = {}
-            for row, worth in self._pieces.items():
-                best, second, _ = known = found.get(row >> PIECE_BITS, _NOTHING)
-                if worth > best:
-                    found[row >> PIECE_BITS] = (worth, best, row & _PIECE)
-                elif worth > second:
-                    found[row >> PIECE_BITS] = (best, worth, known[2])
-            self._two_best = found
-        return self._two_best
+    def best_pieces(self, document: IndexedDocument) -> list[int]:
+        """Return the numbers of the pieces that hold or define most of the query, in their order."""
+        start = document.id << PIECE_BITS
+        worth: list[tuple[float, int]] = []
+        for row in range(start, start + document.pieces):
+            value = self._pieces.get(row, 0.0) + sum(value for value, rows in self._defining if row in rows)
+            if value:
+                worth.append((value, start - row))
+        return sorted(-number for _, number in heapq.nlargest(_SHOWN, worth))
+
+    def _two_best(self, document: IndexedDocument) -> tuple[float, float, int]:
+        """Return the worth of the best piece of a document and of the next best, and the number of the best."""
+        best, second, number = 0.0, 0.0, 0
+        start = document.id << PIECE_BITS
+        for row in range(start, start + document.pieces):
+            worth = self._pieces.get(row, 0.0)
+            if worth > best:
+                best, second, number = worth, best, row - start
+            elif worth > second:
+                second = worth
+        return best, second, number
 
     def score(self, document: IndexedDocument) -> Judged:
         """Return what a document is worth by all rules."""
@@ -295,90 +327,134 @@ class Evidence:
     def _words(self, document: IndexedDocument, reasons: list[str]) -> float:
         longer = _SATURATION * (1 - _LENGTH + _LENGTH * document.pieces / self._mean)
         worth, held = 0.0, []
-        for term, weight in self._wanted.weights.items():
-            times = self._times[term].get(document.id, 0) if term in self._times else 0
+        for times_of, value, spelled in self._terms().words:
+            times = times_of.get(document.id)
             if times:
-                worth += weight * self._rarity[term] * times * (1 + _SATURATION) / (times + longer)
-                if term in self._wanted.spelled:
-                    held.append(self._wanted.spelled[term])
+                worth += value * times * (1 + _SATURATION) / (times + longer)
+                if spelled:
+                    held.append(spelled)
         if held:
             reasons.append(f"it holds {', '.join(held)}")
-        best, second, _ = self._best_pieces().get(document.id, _NOTHING)
+        best, second, _ = self._two_best(document)
         return worth + RULES["best"].weight * best + RULES["second"].weight * second
 
     def _definitions(self, document: IndexedDocument, reasons: list[str]) -> float:
         worth, defined, parts = 0.0, [], []
-        for whole in dict.fromkeys((*self._wanted.names, *self._wanted.pairs)):
-            if rarity := self._rarity_in(DEFINES + whole, document.id):
-                worth += RULES["definition"].weight * rarity
-                worth += RULES["type"].weight * self._rarity_in(DEFINES_TYPE + whole, document.id)
-                defined.append(self._wanted.names.get(whole, whole))
-        for part, weight in self._wanted.parts.items():
-            if rarity := self._rarity_in(DEFINES_PART + part, document.id):
-                times = self._times[DEFINES_PART + part][document.id]
-                worth += RULES["defined parts"].weight * weight * rarity * times / (times + 1)
-                parts.append(self._wanted.spelled.get(part, part))
+        terms = self._terms()
+        for times_of, value, type_times, type_value, spelled in terms.definitions:
+            if document.id in times_of:
+                worth += value + (type_value if document.id in type_times else 0.0)
+                defined.append(spelled)
+        for times_of, value, spelled in terms.defined_parts:
+            times = times_of.get(document.id)
+            if times:
+                worth += value * times / (times + 1)
+                parts.append(spelled)
         _tell(reasons, "definition", defined)
         _tell(reasons, "defined parts", [] if defined else parts)
         return worth
 
-    def _rarity_in(self, term: str, document: int) -> float:
-        """Return how rare a term is that a document has; 0 where it has it not."""
-        times = self._times.get(term)
-        return self._rarity[term] if times is not None and document in times else 0.0
-
     def _names(self, document: IndexedDocument, reasons: list[str]) -> float:
         place = _place_of(document.path, document.title)
-        most = self._most()
-        matched, share, told = self._match(place.name)
+        terms = self._terms()
+        matched, share, told = _match(terms.parts, place.name)
         worth = 0.0
         if matched:
             worth += (
                 RULES["name"].weight
                 * matched
-                * ((1 - _NAME_SHARE + _NAME_SHARE * share) * (1 - _QUERY_SHARE + _QUERY_SHARE * matched / most))
+                * ((1 - _NAME_SHARE + _NAME_SHARE * share) * (1 - _QUERY_SHARE + _QUERY_SHARE * matched / terms.most))
             )
             _tell(reasons, "name", told)
         if place.last_folder:
-            in_folder, _, told = self._match(place.last_folder)
+            in_folder, _, told = _match(terms.parts, place.last_folder)
             worth += RULES["last folder"].weight * in_folder * (1.5 if place.is_unnamed else 1.0)
             _tell(reasons, "last folder", told)
-        for part, weight in self._wanted.parts.items():
+        for part, _, value in terms.parts:
             if part in place.folders and part not in place.name:
-                worth += RULES["folder"].weight * weight * self._rarity_of(part)
+                worth += RULES["folder"].weight * value
         if place.whole in self._wanted.names or place.whole in self._wanted.pairs:
-            worth += RULES["exact"].weight * most
+            worth += RULES["exact"].weight * terms.most
             _tell(reasons, "exact", [place.whole])
         return worth
 
-    def _most(self) -> float:
-        """Return what a name is worth that holds the whole query."""
-        if self._all is None:
-            self._all = sum(weight * self._rarity_of(part) for part, weight in self._wanted.parts.items()) or 1.0
-        return self._all
+    def _terms(self) -> "_LookedUp":
+        """Return what is the same for every document, looked up once when all rows were taken."""
+        if self._looked_up is None:
+            self._looked_up = self._look_up()
+        return self._looked_up
 
-    def _rarity_of(self, part: str) -> float:
-        return self._rarity.get(part) or _rarity(self._count, 0)
+    def _look_up(self) -> "_LookedUp":
+        wanted, times, rarity = self._wanted, self._times, self._rarity
+        words = [
+            (times[term], weight * rarity[term], wanted.spelled.get(term, ""))
+            for term, weight in wanted.weights.items()
+            if term in times
+        ]
+        definitions = [
+            (
+                times[DEFINES + whole],
+                RULES["definition"].weight * rarity[DEFINES + whole],
+                times.get(DEFINES_TYPE + whole, {}),
+                RULES["type"].weight * rarity.get(DEFINES_TYPE + whole, 0.0),
+                wanted.names.get(whole, whole),
+            )
+            for whole in dict.fromkeys((*wanted.names, *wanted.pairs))
+            if DEFINES + whole in times
+        ]
+        share = RULES["defined parts"].weight
+        defined_parts = [
+            (times[DEFINES_PART + part], share * weight * rarity[DEFINES_PART + part], wanted.spelled.get(part, part))
+            for part, weight in wanted.parts.items()
+            if DEFINES_PART + part in times
+        ]
+        parts = [
+            (part, wanted.spelled.get(part, part), weight * (rarity.get(part) or _rarity(self._count, 0)))
+            for part, weight in wanted.parts.items()
+        ]
+        return _LookedUp(words, definitions, defined_parts, parts, sum(value for _, _, value in parts) or 1.0)
 
-    def _match(self, name: dict[str, str]) -> tuple[float, float, list[str]]:
-        """Return what the parts of a name are worth that were asked for, the share of the name, and those parts."""
-        worth, found, told = 0.0, set[str](), []
-        for part, weight in self._wanted.parts.items():
-            spelled = self._wanted.spelled.get(part, part)
-            cut = 1.0
-            known: str | None = part if part in name else None
-            if known is None:
-                known = next((key for key, raw in name.items() if _is_cut(raw, spelled)), None)
-                cut = RULES["prefix"].weight
-            if known is not None:
-                worth += cut * weight * self._rarity_of(part)
-                found.add(known)
+
+_Times = Mapping[int, float]
+"""How often documents have a term, by their numbers."""
+
+
+class _LookedUp(NamedTuple):
+    """The terms of a query that some document has, each with what it is worth and how it was spelled."""
+
+    words: list[tuple[_Times, float, str]]
+    definitions: list[tuple[_Times, float, _Times, float, str]]
+    """The second of each are those of types."""
+    defined_parts: list[tuple[_Times, float, str]]
+    parts: list[tuple[str, str, float]]
+    most: float
+    """What a name is worth that holds the whole query."""
+
+
+def _match(parts: Iterable[tuple[str, str, float]], name: Mapping[str, str]) -> tuple[float, float, list[str]]:
+    """Return what the parts of a name are worth that were asked for, the share of the name, and those parts."""
+    worth, found, told = 0.0, set[str](), []
+    for part, spelled, value in parts:
+        if part in name:
+            worth += value
+            found.add(part)
+            told.append(spelled)
+            continue
+        initial = spelled[:1]
+        for key, raw in name.items():
+            if raw[:1] == initial and _is_cut(raw, spelled):
+                worth += RULES["prefix"].weight * value
+                found.add(key)
                 told.append(spelled)
-        return worth, len(found) / max(1, len(name)), told
+                break
+    return worth, len(found) / max(1, len(name)), told
 
 
 _MAX_WORDS: Final = 64
-_NOTHING: Final = (0.0, 0.0, 0)
+_SHOWN: Final = 4
+"""Pieces of a document in which the lines to show are looked for."""
+_DEFINED: Final = 3.0
+"""How much more a place counts, among those to show, that defines what is asked for."""
 _PIECE: Final = (1 << PIECE_BITS) - 1
 
 
@@ -389,8 +465,6 @@ def _rarity(count: int, documents: int) -> float:
 
 def _is_cut(name: str, word: str) -> bool:
     """Return whether one of a name and a word is the begin of the other: `config` and `configuration`."""
-    if name[:1] != word[:1]:
-        return False
     return (len(name) >= 3 and word.startswith(name)) or (len(word) >= 4 and name.startswith(word))
 
 
@@ -407,44 +481,46 @@ class _Place(NamedTuple):
     folders: frozenset[str]
     whole: str
     is_unnamed: bool
-    kinds: tuple[str, ...]
 
 
 @lru_cache(maxsize=50_000)
 def _place_of(path: str, title: str) -> _Place:
     folder, _, file = path.rpartition("/")
     bare = file.partition(".")[0] or file
-    name = _parts((file.rpartition(".")[0] or file) if title in ("", file) else f"{bare} {title}")
-    folders = folder.split("/") if folder else []
-    kinds = [kind for kind, pattern in _KINDS.items() if pattern.search(path)]
+    parts = _parts(bare)
+    named = (file.rpartition(".")[0] or file) if title in ("", file) else f"{bare} {title}"
+    last_folder, folders = _folders_of(folder)
     return _Place(
-        name,
-        _parts(folders[-1]) if folders else {},
-        frozenset(part for one in folders for part in _parts(one)),
-        "".join(part for word in WORD.findall(bare) for part in parts_of(word)),
+        _by_stem(parts if named == bare else _parts(named)),
+        last_folder,
+        folders,
+        "".join(parts),
         bare.lower() in _UNNAMED,
-        tuple(kinds),
     )
 
 
-_KINDS: Final = {
-    "test": _TEST,
-    "example": _EXAMPLE,
-    "vendored": _VENDORED,
-    "history": _HISTORY,
-    "declared": _DECLARED,
-}
+@lru_cache(maxsize=5_000)
+def _folders_of(folder: str) -> tuple[dict[str, str], frozenset[str]]:
+    """Return the parts of the name of a folder, and those of the names of all folders on its path."""
+    names = folder.split("/") if folder else []
+    return _by_stem(_parts(names[-1])) if names else {}, frozenset(stem(part) for one in names for part in _parts(one))
 
 
-def _parts(text: str) -> dict[str, str]:
-    return {stem(part): part for word in WORD.findall(text) for part in parts_of(word)}
+def _parts(text: str) -> list[str]:
+    return [part for word in WORD.findall(text) for part in parts_of(word)]
+
+
+def _by_stem(parts: Iterable[str]) -> dict[str, str]:
+    return {stem(part): part for part in parts}
 
 
 def _kinds(document: IndexedDocument) -> Iterator[str]:
     """Yield the rules that lower a document."""
     if document.scheme != _WORKSPACE:
         return
-    yield from _place_of(document.path, document.title).kinds
+    for kind, (bit, _) in _KINDS.items():
+        if document.traits & bit:
+            yield kind
     if document.traits & GENERATED:
         yield "generated"
     if document.language in _PROSE:

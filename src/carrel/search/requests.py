@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from carrel.core.arguments import Argument, Arguments
-from carrel.core.limits import MAX_BUDGET
 from carrel.core.record import Value
 from carrel.search.answers import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest
 
@@ -21,7 +20,7 @@ _Query = Annotated[
 ]
 _Scheme = Annotated[str, Argument(description="Search only this scheme, such as workspace or logs.", examples=["logs"])]
 _Limit = Annotated[int, Argument(ge=1, le=MAX_LIMIT, description="Maximum number of hits.")]
-_Budget = Annotated[int, Argument(ge=1, le=MAX_BUDGET, description="Maximum tokens of the answer.")]
+_Budget = Annotated[int, Argument(ge=1, description="Maximum tokens of the answer.")]
 _After = Annotated[str, Argument(description="The place that the previous page names.")]
 
 

@@ -29,17 +29,24 @@ _HELD_BYTES: Final = 8 << 20
 
 
 def catch_up(keeper: Keeper, query: Query, schemes: frozenset[str], until: float) -> Collection[str]:
-    """Index what is pending, or what of it matters for a query; return the URIs that were looked at."""
-    waiting = [
-        document
-        for uri, document in keeper.pending.items()
-        if uri.partition(":")[0] in schemes and not keeper.sources.is_in_background(uri)
-    ]
-    until = max(until, monotonic() + _LEAST_S)
-    if len(waiting) <= FEW and sum(document.size or 0 for document in waiting) <= FEW_BYTES:
-        keeper.take_in(waiting, until)
+    """Index what is pending, or what of it matters for a query; return the URIs that were looked at.
+
+    The keeper's lock is taken only for moments: several searches read at the same time.
+    """
+    with keeper.lock:
+        waiting = [
+            document
+            for uri, document in keeper.pending.items()
+            if uri.partition(":")[0] in schemes and not keeper.sources.is_in_background(uri)
+        ]
+    if not waiting:
         return ()
-    return _scan(keeper, query, waiting, until)
+    until = max(until, monotonic() + _LEAST_S)
+    with keeper.reading():
+        if len(waiting) <= FEW and sum(document.size or 0 for document in waiting) <= FEW_BYTES:
+            keeper.take_in(waiting, until)
+            return ()
+        return _scan(keeper, query, waiting, until)
 
 
 def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -> Collection[str]:

@@ -8,7 +8,7 @@ resource no longer holds, or what the caller may not read.
 from time import monotonic
 from typing import Final
 
-from carrel.catalog.access import may_see
+from carrel.catalog.access import may_see_all
 from carrel.catalog.catalog import Catalog
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import BadArgument, CarrelError, echo
@@ -38,10 +38,12 @@ _LOOK_SHARE: Final = 0.7
 _LEAST_LOOK_S: Final = 0.1
 _GRACE_S: Final = 1.0
 """How much longer is waited where nothing at all was found: an answer should hold something."""
-_SPARE: Final = 20
+_SPARE: Final = 10
 """Candidates that are asked for beyond a page, since some may not be hits any more."""
-_MANY: Final = 400
+_MANY: Final = 120
 """Candidates that are asked for at least where each must be verified."""
+_LEAST_VERIFIED: Final = 5
+"""Candidates that are read even if no time is left: the first of them may be gone."""
 _RESERVED_S: Final = 0.15
 """Part of the time of an answer that is kept for asking the index and reading the hits."""
 
@@ -75,6 +77,7 @@ class Search:
             _report(self._look(schemes, until), progress)
             coverage = self._scan(query, schemes, until)
             _report(coverage, progress)
+            query = self._keeper.completed(query, schemes)
             until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
             limit = max(1, min(asked.limit, MAX_LIMIT))
             page = _Page(self, query, schemes, start, limit, until)
@@ -124,7 +127,7 @@ class Search:
 
     def _visible(self) -> list[str]:
         named = {name for mounted in self._catalog.visible() for name in mounted.provider.schemes}
-        return sorted(name for name in named if may_see((name,)))
+        return sorted(name for name in named if may_see_all((name,)))
 
     def _schemes(self, asked: str) -> frozenset[str]:
         """Return the schemes to search; raise BadArgument for one that the caller cannot search."""
@@ -150,14 +153,13 @@ class Search:
     def _scan(self, query: Query, schemes: frozenset[str], until: float) -> Coverage:
         """Search what the index lacks, as far as there is time; return how much is searched then."""
         keeper = self._keeper
+        scanned = catch_up(keeper, query, schemes, until - _RESERVED_S)
         with keeper.lock:
-            scanned = catch_up(keeper, query, schemes, until - _RESERVED_S)
             return keeper.coverage(schemes, scanned)
 
     def find(self, query: Query, schemes: frozenset[str], limit: int, until: float) -> Candidates:
         """Return what the index has for a query."""
-        with self._keeper.lock:
-            return self._keeper.find(query, schemes, limit, until)
+        return self._keeper.find(query, schemes, limit, until)
 
     def verify(self, candidate: Candidate, query: Query) -> SearchHit | None:
         """Return a candidate as a hit, as the caller can read it now; None if it is none any more."""
@@ -166,9 +168,10 @@ class Search:
         is_known = not candidate.fingerprint or not self._keeper.sources.is_looked_through(candidate.scheme)
         if document is None and not is_known:
             return None
+        is_slow = document is None or self._keeper.sources.is_in_background(uri)
         document = document or Document(uri, title=candidate.title)
         try:
-            if self._keeper.sources.is_in_background(uri) or not candidate.fingerprint:
+            if is_slow or not candidate.fingerprint:
                 answers = self._slow.ask({scheme(uri): lambda: self._read(uri, candidate)})
                 if not answers:
                     return None
@@ -225,7 +228,7 @@ class _Page:
             if not self._query.must_verify:
                 self._at = self._passed = max(self._at, min(self._start, len(self._found.found)))
             for candidate in self._found.found[self._at :]:
-                if len(self._hits) >= self._limit or (self._at and monotonic() > self._until):
+                if len(self._hits) >= self._limit or (self._at >= _LEAST_VERIFIED and monotonic() > self._until):
                     return
                 self._take(candidate)
             if len(self._found.found) >= self._found.total or monotonic() > self._until:

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 ASKING_S: Final = 0.1
 """How long an answer asks a provider for fingerprints that do not come with its documents."""
+QUICK_S: Final = 0.01
+"""A look that takes less is not worth a thread."""
 LATER_S: Final = 10.0
 """How long an answer waits for a look at all documents where nothing else tells what changed."""
 _FIRST_LOOKS: Final = 2
@@ -59,6 +61,10 @@ class DocumentTable:
         self._token: object = None
         self._look: Look | None = None
         self._is_new_look = False
+        self._is_quick = False
+        """Whether the last look took so little time that the next one needs no thread."""
+        self._was_taken = False
+        """Whether all documents were compared with the index."""
 
     @property
     def is_listed(self) -> bool:
@@ -105,13 +111,16 @@ class DocumentTable:
 
     def _begin_look(self) -> Look:
         streams = self.ended_looks == 0 and "documents" in self.mounted.overrides
-        self._look, self._is_new_look = Look(self.mounted.provider, streams=streams), True
-        return self._look
+        is_quick = self._is_quick and self.ended_looks >= _FIRST_LOOKS
+        self._look = look = Look(self.mounted.provider, streams=streams, is_quick=is_quick)
+        self._is_new_look = True
+        return look
 
     def _take_from(self, look: Look, until: float) -> Changed:
         """Take what a look found; if it has not ended in time, what is new among that."""
         if look.has_ended(until):
             self._look = None
+            self._is_quick = look.took_s < QUICK_S and self.mounted.speed != "blocking"
             if look.changes is None:
                 raise look.error or ProviderError(_INTERNAL)
             self.ended_looks += 1
@@ -133,7 +142,8 @@ class DocumentTable:
         fresh = {one.uri: one for one in self._with_fingerprints(documents)}
         if changes.is_whole:
             before, self.documents = self.documents, fresh
-            if not before:
+            was_taken, self._was_taken = self._was_taken, True
+            if not was_taken:
                 return None
             changed = {uri for uri, one in fresh.items() if before.get(uri) != one}
             return changed.union(before.keys() - fresh.keys())
@@ -364,12 +374,12 @@ class DocumentSources:
         self._tables, self._mounted = {}, ()
 
     def is_looked_through(self, scheme: str) -> bool:
-        """Return whether all documents of a scheme are known, so that one that is not among them is none."""
-        return all(
-            table.is_known
-            for table in list(self._tables.values())
-            if not table.is_background and scheme in table.mounted.provider.schemes
-        )
+        """Return whether all documents of a scheme are known, so that one that is not among them is none.
+
+        If several providers have the scheme, as a bucket beside the local files, those in the background count too.
+        """
+        tables = [table for table in list(self._tables.values()) if scheme in table.mounted.provider.schemes]
+        return all(table.is_known for table in tables if not table.is_background or len(tables) > 1)
 
     def is_empty(self) -> bool:
         """Return whether nothing was found yet, by providers that are still being asked."""

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from carrel.core.record import replace
+from carrel.core.record import Value, replace
 from carrel.search.index import MEMORY, Candidates, Index, IndexUnavailable, SourceText
 from carrel.search.leases import Lease, delete_unused
 from carrel.search.query import Query
@@ -25,7 +25,7 @@ _BESIDE: Final = ("", "-wal", "-shm")
 
 
 class IndexStore:
-    """An index for one process. It is used by one thread at a time."""
+    """An index for one process. It is used by one thread at a time; views of it, by several."""
 
     def __init__(self, folder: str | None) -> None:
         self.path = MEMORY if folder is None else os.path.join(folder, FILE)
@@ -113,23 +113,9 @@ class IndexStore:
             return False
         return True
 
-    def find(
-        self, query: Query, schemes: Collection[str], left_out: Collection[str], limit: int, deadline: float
-    ) -> Candidates:
-        """Return the best documents of these schemes, without those that are left out."""
-        if self._index is None:
-            return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
-        unwanted = {*left_out, *self._overlaid}
-        found = self._index.find(query, schemes=schemes, limit=limit + len(unwanted), deadline=deadline)
-        kept = [one for one in found.found if one.uri not in unwanted]
-        total = found.total - (len(found.found) - len(kept))
-        is_complete = found.is_complete
-        if self._overlay is not None and self._overlaid:
-            more = self._overlay.find(query, schemes=schemes, limit=limit + len(left_out), deadline=deadline)
-            kept += [one for one in more.found if one.uri in self._overlaid and one.uri not in left_out]
-            kept.sort(key=lambda one: -one.score)
-            total, is_complete = total + more.total, is_complete and more.is_complete
-        return replace(found, found=tuple(kept[:limit]), total=total, is_complete=is_complete)
+    def view(self, left_out: Collection[str]) -> "IndexView":
+        """Return what can be searched now, without those documents; it may be used by another thread."""
+        return IndexView(self._index, self._overlay, frozenset(self._overlaid), frozenset(left_out))
 
     def size(self) -> int:
         """Return the size of the files, in bytes."""
@@ -155,8 +141,17 @@ class IndexStore:
         self._index = self._overlay = self._identity = None
         self._overlaid, self._memory_bytes = {}, 0
 
-    def recover(self, error: IndexUnavailable) -> None:
-        """Go on after an error: with a file that was made anew, or in memory if the file cannot be used now."""
+    def recover(self, error: IndexUnavailable, view: "IndexView | None" = None) -> None:
+        """Go on after an error: with a file that was made anew, or in memory if the file cannot be used now.
+
+        Do nothing if the error is that of a view of an index which is no longer the open one.
+        """
+        if view is not None and view.index is not self._index:
+            return
+        if error.reason == "closed":
+            self.close()
+            self.open()
+            return
         self._note(error)
         self.close()
         if error.reason != "broken":
@@ -174,6 +169,35 @@ class IndexStore:
         if told != self.problem:
             self.problem = told
             log.warning("the index of search is not written: %s", error)
+
+
+class IndexView(Value, frozen=True):
+    """The index at one moment, to be searched without a lock: the file, and what is kept in memory beside it."""
+
+    index: Index | None
+    overlay: Index | None
+    overlaid: frozenset[str]
+    left_out: frozenset[str]
+
+    def find(self, query: Query, schemes: Collection[str], limit: int, deadline: float) -> Candidates:
+        """Return the best documents of these schemes, without those that are left out."""
+        if self.index is None:
+            return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
+        unwanted = self.left_out | self.overlaid
+        found = self.index.find(query, schemes=schemes, limit=limit + len(unwanted), deadline=deadline)
+        kept = [one for one in found.found if one.uri not in unwanted]
+        total = found.total - (len(found.found) - len(kept))
+        is_complete = found.is_complete
+        if self.overlay is not None and self.overlaid:
+            more = self.overlay.find(query, schemes=schemes, limit=limit + len(self.left_out), deadline=deadline)
+            kept += [one for one in more.found if one.uri in self.overlaid and one.uri not in self.left_out]
+            kept.sort(key=lambda one: -one.score)
+            total, is_complete = total + more.total, is_complete and more.is_complete
+        return replace(found, found=tuple(kept[:limit]), total=total, is_complete=is_complete)
+
+    def complete(self, word: str, schemes: Collection[str]) -> tuple[str, ...]:
+        """Return the words that an unfinished one may become."""
+        return () if self.index is None else self.index.complete(word, schemes)
 
 
 def size_of(path: str) -> int:

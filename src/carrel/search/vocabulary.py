@@ -6,6 +6,7 @@ without underscores; this list says which there are.
 """
 
 import sqlite3
+import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
@@ -14,60 +15,86 @@ from carrel.search.expressions import Need
 from carrel.search.words import LONG, MAX_WORD, WORD, stem, whole_of
 
 Documents = frozenset[int]
-Rows = Callable[[str], Iterable[int]]
-"""Returns the documents that hold a term."""
+Rows = Callable[[Iterable[str]], Iterable[int]]
+"""Returns the documents that hold one of some terms."""
 
 MIN_RUN: Final = 3
 """Letters that a run must have to be looked for; shorter ones are in too many words."""
 MAX_WORDS: Final = 400
 """Words that one run may lie in; a run in more of them says too little."""
+MAX_PLACES: Final = 100 * MAX_WORDS
+"""Places that are looked at for one run: a forged list may hold one word millions of times."""
 MAX_RUNS: Final = 32
 """Runs that are looked for; an expression that has more is looked for in more documents than need be."""
 _KEPT_BYTES: Final = 48 << 20
 
 
 class Vocabulary:
-    """The words, unpacked; read once, and then only what was added since."""
+    """The words, unpacked; read once, and then only what was added since. Safe to use from several threads."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._texts: list[str] = []
         self._last = 0
         self._generation = 0
-        self._runs_left = 0
 
     def candidates(
         self, connection: sqlite3.Connection, generation: int, need: Need, documents_with: Rows
     ) -> Documents | None:
         """Return the documents that may hold what is needed, or None where all may."""
-        self._runs_left = MAX_RUNS
-        found = self._candidates(self._load(connection, generation), need, documents_with)
+        found = _Lookup(self._load(connection, generation), documents_with).candidates(need)
         # Words that are too long to be kept may hold anything.
-        return None if found is None else found | frozenset(documents_with(LONG))
+        return None if found is None else found | frozenset(documents_with((LONG,)))
 
-    def _candidates(self, texts: Collection[str], need: Need, documents_with: Rows) -> Documents | None:
-        known = [self._candidates(texts, inner, documents_with) for inner in need.needs]
+    def beginning_with(self, connection: sqlite3.Connection, generation: int, begin: str) -> list[str]:
+        """Return words that are longer than `begin` and begin with it, the shortest first."""
+        found: set[str] = set()
+        for text in self._load(connection, generation):
+            at = text.find(f"\n{begin}")
+            while at >= 0 and len(found) < MAX_WORDS:
+                end = text.find("\n", at + 1)
+                found.add(text[at + 1 : len(text) if end < 0 else end])
+                at = text.find(f"\n{begin}", at + 1)
+            if text.startswith(begin):
+                found.add(text.partition("\n")[0])
+        return sorted(found - {begin}, key=lambda word: (len(word), word))
+
+    def _load(self, connection: sqlite3.Connection, generation: int) -> Collection[str]:
+        with self._lock:
+            if generation != self._generation:
+                self._texts, self._last, self._generation = [], 0, generation
+            sql = "SELECT id, words FROM vocabulary WHERE id > ? ORDER BY id"
+            rows = connection.execute(sql, (self._last,)).fetchall()
+            fresh = [_unpacked(words) for _, words in rows]
+            texts = [*self._texts, *fresh]
+            if fresh and sum(map(len, texts)) <= _KEPT_BYTES:
+                # One text is searched faster than many.
+                self._texts = ["\n".join(texts)]
+                self._last = rows[-1][0]
+                return self._texts
+            return texts
+
+
+class _Lookup:
+    """The search for the words of one expression."""
+
+    def __init__(self, texts: Collection[str], documents_with: Rows) -> None:
+        self._texts = texts
+        self._documents_with = documents_with
+        self._runs_left = MAX_RUNS
+
+    def candidates(self, need: Need) -> Documents | None:
+        """Return the documents that may hold what is needed, or None where all may."""
+        known = [self.candidates(inner) for inner in need.needs]
         if need.is_any:
             return None if None in known else frozenset().union(*(found for found in known if found is not None))
         for literal in need.literals:
             for run in _runs(literal):
                 self._runs_left -= 1
-                words = _words_with(texts, run) if self._runs_left >= 0 else None
-                known.append(None if words is None else _documents(words, documents_with))
+                words = _words_with(self._texts, run) if self._runs_left >= 0 else None
+                known.append(None if words is None else _documents(words, self._documents_with))
         certain = [found for found in known if found is not None]
         return frozenset.intersection(*certain) if certain else None
-
-    def _load(self, connection: sqlite3.Connection, generation: int) -> Collection[str]:
-        if generation != self._generation:
-            self._texts, self._last, self._generation = [], 0, generation
-        rows = connection.execute("SELECT id, words FROM vocabulary WHERE id > ? ORDER BY id", (self._last,)).fetchall()
-        fresh = [_unpacked(words) for _, words in rows]
-        texts = [*self._texts, *fresh]
-        if sum(map(len, texts)) <= _KEPT_BYTES:
-            # One text is searched faster than many.
-            self._texts = ["\n".join(texts)] if texts else []
-            self._last = rows[-1][0] if rows else self._last
-            return self._texts
-        return texts
 
 
 def _unpacked(words: bytes) -> str:
@@ -86,13 +113,15 @@ def _runs(literal: str) -> list[str]:
 def _words_with(texts: Collection[str], run: str) -> set[str] | None:
     """Return every word that holds a run, or None where they are too many."""
     words: set[str] = set()
+    places = 0
     for text in texts:
         at = text.find(run)
         while at >= 0:
+            places += 1
             end = text.find("\n", at)
             end = len(text) if end < 0 else end
             words.add(text[text.rfind("\n", 0, at) + 1 : end])
-            if len(words) > MAX_WORDS:
+            if len(words) > MAX_WORDS or places > MAX_PLACES:
                 return None
             at = text.find(run, end)
     return words
@@ -101,4 +130,4 @@ def _words_with(texts: Collection[str], run: str) -> set[str] | None:
 def _documents(words: Iterable[str], documents_with: Rows) -> Documents:
     # A name of several parts is kept as a whole, a single word by its stem.
     terms = {term for word in words for term in (word[:MAX_WORD], stem(word))}
-    return frozenset(document for term in terms for document in documents_with(term))
+    return frozenset(documents_with(terms))

@@ -19,7 +19,7 @@ MAX_PARTS: Final = 8
 LONG: Final = "¤"
 """The term of a text with a word that is longer than `MAX_WORD`."""
 
-_KNOWN_WORDS: Final = 300_000
+_KNOWN_WORDS: Final = 150_000
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\dA-Za-z_]+")
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")

@@ -7,7 +7,7 @@ threads. An unexpected exception of a provider is logged and answered as "Intern
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Final
@@ -19,7 +19,15 @@ from carrel.catalog.suggestions import with_advice
 from carrel.catalog.watcher import LIST, Subscription, Watcher
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.content import too_large
-from carrel.core.errors import NotFound, ProtocolError, ProviderError, RequestError, TooLarge, UnknownScheme
+from carrel.core.errors import (
+    CarrelError,
+    NotFound,
+    ProtocolError,
+    ProviderError,
+    RequestError,
+    TooLarge,
+    UnknownScheme,
+)
 from carrel.core.faults import attempt
 from carrel.core.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS, OPENING_DEADLINE_S
 from carrel.core.model import Page
@@ -82,6 +90,32 @@ class Connection:
         self._opening = threading.Lock()
         self._seen: Page | None = None
         self._is_closed = False
+        self.on_subscription: Callable[[str, bool], None] | None = None
+        """Called when the client subscribes to a URI, or unsubscribes; may raise, and then nothing is subscribed."""
+
+    def adopt(self, version: str, client: str) -> None:
+        """Continue a legacy session that another server opened: what its `initialize` agreed on."""
+        self._version, self._client = version, client
+
+    def resubscribe(self, uris: Sequence[str], missed: Iterable[str] = (), *, has_missed_lists: bool = False) -> None:
+        """Subscribe a legacy client to exactly these URIs, and notify of what it missed.
+
+        A URI that is new here counts as missed: it may have changed since another server subscribed the client to it.
+        """
+        with ActingAs(self._access):
+            subscription = self._subscription_of_client()
+            for uri in subscription.uris.difference(uris):
+                subscription.discard(uri)
+            new = [uri for uri in uris if uri not in subscription.uris]
+            for uri in new:
+                with contextlib.suppress(CarrelError):
+                    subscription.add(uri)
+            subscription.start()
+        for uri in dict.fromkeys((*new, *missed)):
+            if uri in subscription.uris:
+                self._send(results.changed(uri, None))
+        if has_missed_lists:
+            self._send(results.changed(LIST, None))
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
         """Return the answer to a message or a batch, or the work that returns it, or None if there is no answer."""
@@ -416,10 +450,18 @@ class Connection:
         if len(subscription.uris) >= MAX_SUBSCRIBED_URIS:
             raise ProviderError(f"Too many subscriptions: at most {MAX_SUBSCRIBED_URIS}", word="busy")
         subscription.add(job.call.params.uri)
+        if self.on_subscription is not None:
+            try:
+                self.on_subscription(job.call.params.uri, True)
+            except BaseException:
+                subscription.discard(job.call.params.uri)
+                raise
         subscription.start()
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
     def _unsubscribe(self, job: Job) -> bytes:
+        if self.on_subscription is not None:
+            self.on_subscription(job.call.params.uri, False)
         if self._subscription is not None:
             self._subscription.discard(job.call.params.uri)
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))

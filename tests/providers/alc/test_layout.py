@@ -349,6 +349,7 @@ def test_trust_covers_the_settings_and_the_file_of_variants_at_once(machine: Mac
     assert json.loads(run("trust", "--json")) == {"path": str(settings), "trusted": True, "others": [str(file)]}
 
 
+@pytest.mark.slow
 def test_doctor_names_what_waits_for_trust_once(machine: Machine, run: Any) -> None:
     local(machine, machine.user / ".config/nvim")
 

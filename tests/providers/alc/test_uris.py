@@ -13,6 +13,8 @@ from tests.providers.alc.homes import Home, refusal
 
 SAMPLES = "alc://cards/c/samples"
 LOG = "alc://logs/s"
+EVERYWHERE = "start, length, lines, outline, budget"
+LINES = "for example ?lines=1-50"
 LONG_ID = "a" * 300
 
 REFUSED = (
@@ -45,12 +47,21 @@ REFUSED = (
     ("alc://scenarios/a&b", "scenario name 'a&b' on alc://scenarios/a&b contains reserved character '&'"),
     ("alc://eval/a=1", "eval result_id 'a=1' on alc://eval/a=1 contains reserved character '='"),
     ("alc://packages/a+b/meta", "package name 'a+b' on alc://packages/a+b/meta contains reserved character '+'"),
-    ("alc://cards/a?x=1", "query params not supported on alc://cards/a?x=1"),
-    ("alc://types/other.lua?x", "query params not supported on alc://types/other.lua?x"),
-    ("alc://hub/index?x=1", "query params not supported on alc://hub/index?x=1"),
-    ("alc://eval/bad?x=1", "query params not supported on alc://eval/bad?x=1"),
-    (f"{SAMPLES}?limit=5&foo=1", f"unsupported query param 'foo' on {SAMPLES}?limit=5&foo=1"),
-    (f"{LOG}?b=1&a=2", f"unsupported query param 'b' on {LOG}?b=1&a=2"),
+    ("alc://cards/a?x=1", f"query params not supported on alc://cards/a?x=1 (known: {EVERYWHERE}; {LINES})"),
+    (
+        "alc://types/other.lua?x",
+        f"query params not supported on alc://types/other.lua?x (known: {EVERYWHERE}; {LINES})",
+    ),
+    ("alc://hub/index?x=1", f"query params not supported on alc://hub/index?x=1 (known: {EVERYWHERE}; {LINES})"),
+    ("alc://eval/bad?x=1", f"query params not supported on alc://eval/bad?x=1 (known: {EVERYWHERE}; {LINES})"),
+    (
+        f"{SAMPLES}?limit=5&foo=1",
+        f"unsupported query param 'foo' on {SAMPLES}?limit=5&foo=1 (known: offset, limit, {EVERYWHERE}; {LINES})",
+    ),
+    (
+        f"{LOG}?b=1&a=2",
+        f"unsupported query param 'b' on {LOG}?b=1&a=2 (known: limit, max_chars, {EVERYWHERE}; {LINES})",
+    ),
     (f"{LOG}?foo=1&limit=x", f"invalid query param 'limit=x' on {LOG}?foo=1&limit=x: invalid digit found in string"),
     (f"{SAMPLES}?limit=", f"invalid query param 'limit=' on {SAMPLES}?limit=: cannot parse integer from empty string"),
     (f"{SAMPLES}?limit", f"invalid query param 'limit=' on {SAMPLES}?limit: cannot parse integer from empty string"),

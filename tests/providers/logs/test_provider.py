@@ -18,6 +18,7 @@ from carrel.providers.logs import Logs
 from carrel.providers.logs.log import Bounds
 from carrel.providers.logs.log_index import LogIndex
 from carrel.providers.logs.spool import SpoolWriter
+from carrel.providers.logs.spooled_log import SpoolBounds
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
 from tests.support.http_asking import application, get
@@ -437,7 +438,7 @@ def test_what_happens_as_soon_as_a_log_is_watched_is_told(tmp_path: Path, monkey
     log = writer(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(threading, "Thread", Late)
-        stop = LogIndex(str(tmp_path), Bounds(), 64).watch(changes)
+        stop = LogIndex(str(tmp_path), SpoolBounds(Bounds(), Bounds()), 64).watch(changes)
     log.feed("out", b"one\n")
     new = writer(tmp_path, "new")
     go.set()

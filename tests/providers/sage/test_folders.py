@@ -118,6 +118,7 @@ def test_a_denied_name_is_not_written(tmp_path: Path) -> None:
     assert result.blocks[0] == "Error writing id_rsa.md: its name is on the deny-list"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place",
     [
@@ -154,7 +155,7 @@ def test_a_fifo_in_any_place_never_blocks(tmp_path: Path, place: str) -> None:
 def test_nothing_is_written_to_a_denied_folder_that_a_project_names(tmp_path: Path, place: str) -> None:
     (tmp_path / place).mkdir(parents=True)
     project = Project(str(tmp_path), {}, deny=("*.private",))
-    writer = FolderWriter(project, SageFolders(project, place).data)
+    writer = FolderWriter(project, SageFolders(project, place, is_named="dir" in project.named).data)
 
     with pytest.raises(WriteFailed, match="its name is on the deny-list"):
         writer.make("system")

@@ -13,6 +13,10 @@ from carrel.server.server import Server
 from tests.support import sage_folder as folder
 from tests.support.sage_folder import STEM, ask, checkpoint, git, lay_out, open_sage, put, read
 
+pytestmark = pytest.mark.usefixtures("backend")
+LOCAL = pytest.mark.parametrize("backend", ["local"], indirect=True)
+"""Marks tests about the folder itself."""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -192,6 +196,7 @@ def test_a_broken_checkpoint_says_why_and_hides_no_other(project: Path, name: st
     assert [entry.uri for entry in sage.entries() if "checkpoint" in entry.uri] == [f"sage://checkpoint/{STEM}"]
 
 
+@LOCAL
 def test_special_files_and_folders_are_named_and_never_block(project: Path) -> None:
     os.mkfifo(project / ".sage/system/p.md")
     os.mkfifo(project / ".sage/checkpoints/p.md")
@@ -204,6 +209,7 @@ def test_special_files_and_folders_are_named_and_never_block(project: Path) -> N
     assert read(sage, "sage://checkpoint/d") == "Error loading checkpoint d: is a directory"
 
 
+@LOCAL
 def test_links_are_followed_inside_and_refused_outside(project: Path) -> None:
     system = project / ".sage/system"
     put(project / ".sage/config.yaml", "key: secret")
@@ -247,6 +253,7 @@ def test_a_file_over_the_limit_is_not_read(project: Path) -> None:
     assert read(sage, "sage://knowledge/auth-patterns") == told
 
 
+@LOCAL
 def test_a_sage_folder_that_leaves_the_workspace_counts_as_absent(project: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (project / ".sage").rename(tmp_path / "elsewhere/.sage")
@@ -257,6 +264,7 @@ def test_a_sage_folder_that_leaves_the_workspace_counts_as_absent(project: Path,
     assert read(named, "sage://system/pinned/reference.md") == "Reference.\n"
 
 
+@LOCAL
 def test_a_sub_folder_that_leaves_or_holds_the_sage_folder_counts_as_absent(project: Path, tmp_path: Path) -> None:
     put(tmp_path / "out/a.md", "secret")
     put(project / "notes/b.md", "inside")

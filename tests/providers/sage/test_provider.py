@@ -13,6 +13,10 @@ from carrel.testing.contract import ProviderContract
 from tests.support import schemas
 from tests.support.sage_folder import STEM, lay_out, open_sage, put
 
+pytestmark = pytest.mark.usefixtures("backend")
+LOCAL = pytest.mark.parametrize("backend", ["local"], indirect=True)
+"""Marks tests about the folder itself."""
+
 
 class TestSage(ProviderContract):
     """With tools that write, and errors answered as content."""
@@ -76,6 +80,7 @@ class TestSageWithProtocolErrors(TestSage):
     settings: ClassVar[dict[str, str]] = {"tools": "off", "errors": "protocol"}
 
 
+@LOCAL
 def test_threads_that_look_at_a_folder_together_all_find_it(tmp_path: Path) -> None:
     project = lay_out(tmp_path / "shop")
     for _ in range(50):

@@ -20,6 +20,8 @@ from carrel.providers.sage.records import (
 )
 from carrel.providers.sage.rendering import Format, render_checkpoint, render_knowledge
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 FULL = """\
 ---
 id: 007
@@ -365,6 +367,7 @@ def test_a_definition_is_found_in_its_language_and_not_in_a_comment(
     assert find_definition(text, symbol, file) == line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

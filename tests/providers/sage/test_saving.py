@@ -16,7 +16,7 @@ import yaml
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.model import ResourceLink, ToolResult
-from carrel.providers.sage import Sage, saving, yaml_text
+from carrel.providers.sage import Sage, folder_files, saving, yaml_text
 from carrel.providers.sage.file_writes import WriteFailed, reasons
 from carrel.providers.sage.record_files import compose_checkpoint, parse_checkpoint
 from carrel.providers.sage.records import Checkpoint
@@ -559,7 +559,7 @@ def test_a_locked_index_is_waited_for_and_then_given_up(
     sage: Sage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
-    monkeypatch.setattr(saving, "LOCK_S", 0.1)
+    monkeypatch.setattr(folder_files, "LOCK_S", 0.1)
     with (tmp_path / ".sage/knowledge/.index.lock").open("rb+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         answer = error_of(sage, "sage_save_knowledge", id="other", content="c", keywords=["k"])

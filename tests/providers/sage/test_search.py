@@ -15,6 +15,10 @@ from tests.providers.sage.test_saving import call, data_of, error_of
 from tests.support import sage_folder as folder
 from tests.support.sage_folder import FAILURE, STEM, ask, checkpoint, lay_out, open_sage, put
 
+pytestmark = pytest.mark.usefixtures("backend")
+LOCAL = pytest.mark.parametrize("backend", ["local"], indirect=True)
+"""Marks tests about the folder itself."""
+
 CHECKPOINTS = {
     "jwt-storage": ("Where should the web client keep its JWT?", "Tokens belong in httpOnly cookies"),
     "sqlite-locks": ("Why does SQLite say it is locked?", "Two threads write through one connection"),
@@ -188,6 +192,7 @@ def test_the_index_follows_the_files(tmp_path: Path) -> None:
     assert data_of(sage, "sage_search_checkpoints", query="giraffe")["total"] == 0
 
 
+@LOCAL
 def test_the_index_is_private_and_can_be_lost_or_broken(tmp_path: Path) -> None:
     project = lay_out(tmp_path / "shop")
     sage = open_sage(project, search="bm25")

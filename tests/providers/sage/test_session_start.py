@@ -12,6 +12,10 @@ from carrel.providers.sage.sanitize import sanitize
 from tests.support.sage_folder import FAILURE, FAILURE_TEXT, FAILURE_TOON, ask, git, open_sage, put
 from tests.support.trusting import trust
 
+pytestmark = pytest.mark.usefixtures("backend")
+LOCAL = pytest.mark.parametrize("backend", ["local"], indirect=True)
+"""Marks tests about the folder itself."""
+
 RULE = "═══════════════════════"
 FROM_SYSTEM = "From this project's .sage/system, not from the user:\n"
 FROM_FAILURES = "From this project's .sage/failures, not from the user:\n"
@@ -226,6 +230,7 @@ def test_nothing_outside_the_sage_folder_is_shown(tmp_path: Path, kind: str) -> 
     assert "Tokens in localStorage" not in open_sage(tmp_path).instructions()
 
 
+@LOCAL
 def test_a_link_within_the_sage_folder_is_shown(tmp_path: Path) -> None:
     put(tmp_path / ".sage/shared/objective.md", "Ship it.")
     (tmp_path / ".sage/system").symlink_to("shared")

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any
 
 import pytest
@@ -12,35 +11,37 @@ from carrel.core.isotime import iso_ms
 from carrel.providers.scopes import changes, queries, values
 from carrel.providers.scopes.alias_words import ADJECTIVES, NOUNS
 from carrel.providers.scopes.changes import Change, Move
+from carrel.providers.scopes.connection import ScopesConnection, ScopesStore
 from carrel.providers.scopes.scope_errors import ScopeError
-from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import Scope
 from tests.support.scopes_sample import NOW, check_invariants, get, plant, planted, told
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 LATER = NOW + 1_000
 
 
 @pytest.fixture(name="store")
-def sample_store(tmp_path: Path) -> Iterator[Store]:
+def sample_store(tmp_path: Path) -> Iterator[ScopesStore]:
     store = planted(tmp_path)
     yield store
     check_invariants(store)
     store.close()
 
 
-def change(store: Store, work: Callable[[Connection], Any]) -> Any:
+def change(store: ScopesStore, work: Callable[[ScopesConnection], Any]) -> Any:
     with store.writing() as connection:
         return work(connection)
 
 
-def scope_of(connection: Connection, alias: str) -> Scope:
+def scope_of(connection: ScopesConnection, alias: str) -> Scope:
     found = queries.find(connection, alias)
     assert found is not None
     return found
 
 
-def move(store: Store, alias: str, parent: str | None = "stay", **beside: str) -> Scope:
-    def work(connection: Connection) -> Scope:
+def move(store: ScopesStore, alias: str, parent: str | None = "stay", **beside: str) -> Scope:
+    def work(connection: ScopesConnection) -> Scope:
         leaves = parent != "stay"
         goal = scope_of(connection, parent) if leaves and parent is not None else None
         named = {name: scope_of(connection, one) for name, one in beside.items()}
@@ -51,7 +52,7 @@ def move(store: Store, alias: str, parent: str | None = "stay", **beside: str) -
     return moved
 
 
-def update(store: Store, alias: str, **wanted: Any) -> Scope:
+def update(store: ScopesStore, alias: str, **wanted: Any) -> Scope:
     done: Scope = change(store, lambda c: changes.update(c, LATER, scope_of(c, alias), Change(**wanted)))
     return done
 
@@ -143,13 +144,13 @@ def test_times_that_are_none(text: object) -> None:
 # Creating
 
 
-def test_a_new_scope_stands_after_its_last_sibling(store: Store) -> None:
+def test_a_new_scope_stands_after_its_last_sibling(store: ScopesStore) -> None:
     plant(store, (("feature-z", "A Feature", "TODO", "project-alpha"),))
 
     assert told(store, "project-alpha")["children"] == ["feature-x", "feature-y", "feature-z"]
 
 
-def test_a_taken_name_is_refused(store: Store) -> None:
+def test_a_taken_name_is_refused(store: ScopesStore) -> None:
     assert refusal(lambda: plant(store, (("task-1", "Other", "TODO", None),))) == (
         "DUPLICATE_ALIAS",
         "Alias already exists: task-1",
@@ -161,14 +162,14 @@ def test_a_taken_name_is_refused(store: Store) -> None:
     assert refusal(lambda: plant(store, (("other", "Project Alpha", "TODO", None),)))[0] == "DUPLICATE_TITLE"
 
 
-def test_equal_titles_elsewhere_and_in_another_case_are_fine(store: Store) -> None:
+def test_equal_titles_elsewhere_and_in_another_case_are_fine(store: ScopesStore) -> None:
     plant(store, (("one", "Write tests", "TODO", "feature-y"), ("two", "write tests", "TODO", "feature-x")))
 
     assert [get(store, alias).title for alias in ("one", "two")] == ["Write tests", "write tests"]
 
 
 def test_a_made_up_alias_that_is_taken_is_made_up_again_twenty_times(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ScopesStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = iter(["task-1"] * 19 + ["free-one-abc"])
     monkeypatch.setattr(changes, "invent_alias", lambda: next(tries))
@@ -184,7 +185,7 @@ def test_a_made_up_alias_that_is_taken_is_made_up_again_twenty_times(
 # Status
 
 
-def test_any_status_may_become_any_other_but_archived(store: Store) -> None:
+def test_any_status_may_become_any_other_but_archived(store: ScopesStore) -> None:
     for status in (*values.STATUSES, "DONE"):
         if get(store, "task-1").status == "ARCHIVED":
             assert refusal(lambda: update(store, "task-1", status="DONE")) == ("ARCHIVED", "Scope is archived: task-1")
@@ -193,13 +194,13 @@ def test_any_status_may_become_any_other_but_archived(store: Store) -> None:
         assert update(store, "task-1", status=status).status == status
 
 
-def test_restore_comes_before_a_status(store: Store) -> None:
+def test_restore_comes_before_a_status(store: ScopesStore) -> None:
     update(store, "task-1", status="ARCHIVED")
 
     assert update(store, "task-1", status="DONE", is_restored=True).status == "DONE"
 
 
-def test_what_changes_no_status_changes_nothing(store: Store) -> None:
+def test_what_changes_no_status_changes_nothing(store: ScopesStore) -> None:
     before = get(store, "task-1")
     assert update(store, "task-1", is_restored=True) == before
     assert update(store, "task-1", status="TODO") == before
@@ -208,7 +209,7 @@ def test_what_changes_no_status_changes_nothing(store: Store) -> None:
     assert update(store, "task-1", status="ARCHIVED", is_restored=True) == archived
 
 
-def test_a_stale_update_writes_nothing(store: Store) -> None:
+def test_a_stale_update_writes_nothing(store: ScopesStore) -> None:
     before = get(store, "task-1")
 
     assert refusal(lambda: update(store, "task-1", title="New", expected_updated_at=NOW + 7))[0] == "STALE"
@@ -219,7 +220,7 @@ def test_a_stale_update_writes_nothing(store: Store) -> None:
 # Moving
 
 
-def test_a_scope_goes_last_beneath_its_new_parent(store: Store) -> None:
+def test_a_scope_goes_last_beneath_its_new_parent(store: ScopesStore) -> None:
     move(store, "task-3", "feature-x")
 
     assert told(store, "feature-x")["children"] == ["task-1", "task-2", "task-3"]
@@ -236,7 +237,7 @@ def test_a_scope_goes_last_beneath_its_new_parent(store: Store) -> None:
     ],
 )
 def test_a_place_among_the_new_siblings_is_kept_and_they_are_numbered(
-    store: Store, beside: dict[str, str], order: list[str]
+    store: ScopesStore, beside: dict[str, str], order: list[str]
 ) -> None:
     move(store, "task-3", "feature-x", **beside)
 
@@ -244,7 +245,7 @@ def test_a_place_among_the_new_siblings_is_kept_and_they_are_numbered(
     assert [get(store, alias).position for alias in order] == [0, 1, 2]
 
 
-def test_siblings_are_reordered_in_place(store: Store) -> None:
+def test_siblings_are_reordered_in_place(store: ScopesStore) -> None:
     move(store, "task-2", before="task-1")
 
     assert told(store, "feature-x")["children"] == ["task-2", "task-1"]
@@ -259,13 +260,13 @@ def test_siblings_are_reordered_in_place(store: Store) -> None:
 @pytest.mark.parametrize(
     ("alias", "goal"), [("feature-x", "feature-x"), ("feature-x", "task-1"), ("project-alpha", "task-3")]
 )
-def test_a_scope_does_not_go_beneath_itself(store: Store, alias: str, goal: str) -> None:
+def test_a_scope_does_not_go_beneath_itself(store: ScopesStore, alias: str, goal: str) -> None:
     expected = ("CYCLE", f"Cannot move a scope under itself or a descendant: {alias}")
 
     assert refusal(lambda: move(store, alias, goal)) == expected
 
 
-def test_places_that_are_none(store: Store) -> None:
+def test_places_that_are_none(store: ScopesStore) -> None:
     assert refusal(lambda: move(store, "task-1", before="task-3"))[0] == "INVALID_ARGUMENT"
     assert refusal(lambda: move(store, "task-1", "feature-y", after="task-2"))[0] == "INVALID_ARGUMENT"
     assert refusal(lambda: move(store, "task-1", before="task-1"))[0] == "INVALID_ARGUMENT"
@@ -276,7 +277,7 @@ def test_places_that_are_none(store: Store) -> None:
 # Deleting
 
 
-def test_children_are_deleted_only_when_asked(store: Store) -> None:
+def test_children_are_deleted_only_when_asked(store: ScopesStore) -> None:
     def delete(alias: str, *, cascade: bool) -> int:
         count: int = change(store, lambda c: changes.delete(c, LATER, scope_of(c, alias), cascade=cascade))
         return count
@@ -289,7 +290,8 @@ def test_children_are_deleted_only_when_asked(store: Store) -> None:
         assert connection.execute("SELECT count(*) FROM aliases").fetchone() == (0,)
 
 
-def test_a_deep_chain_is_deleted_whole(store: Store) -> None:
+@pytest.mark.parametrize("backend", ["local", pytest.param("team", marks=pytest.mark.slow)], indirect=True)
+def test_a_deep_chain_is_deleted_whole(store: ScopesStore) -> None:
     rows = [("d0x", "0", "TODO", None), *((f"d{n}x", str(n), "TODO", f"d{n - 1}x") for n in range(1, 1_200))]
     plant(store, tuple(rows))
 
@@ -299,7 +301,7 @@ def test_a_deep_chain_is_deleted_whole(store: Store) -> None:
 # Aliases
 
 
-def test_aliases_are_added_removed_renamed_and_made_canonical(store: Store) -> None:
+def test_aliases_are_added_removed_renamed_and_made_canonical(store: ScopesStore) -> None:
     change(store, lambda c: changes.add_alias(c, LATER, scope_of(c, "task-1"), "api"))
     change(store, lambda c: changes.add_alias(c, LATER, scope_of(c, "task-1"), "api-2", is_canonical=True))
     assert told(store, "api")["aliases"] == ["api-2", "api", "task-1"]
@@ -326,13 +328,13 @@ def test_aliases_are_added_removed_renamed_and_made_canonical(store: Store) -> N
         (lambda c: changes.rename_alias(c, LATER, "task-1", "task-2"), "DUPLICATE_ALIAS"),
     ],
 )
-def test_names_that_cannot_be_had(store: Store, work: Callable[[Connection], object], code: str) -> None:
+def test_names_that_cannot_be_had(store: ScopesStore, work: Callable[[ScopesConnection], object], code: str) -> None:
     assert refusal(lambda: change(store, work))[0] == code
 
 
 # What moves the time of change
 
-TIMES: dict[str, tuple[Callable[[Connection], object], set[str]]] = {
+TIMES: dict[str, tuple[Callable[[ScopesConnection], object], set[str]]] = {
     "a title": (lambda c: changes.update(c, LATER, scope_of(c, "task-1"), Change(title="New")), {"task-1"}),
     "the same title": (lambda c: changes.update(c, LATER, scope_of(c, "task-1"), Change(title="Implement API")), set()),
     "a description cleared that was none": (
@@ -383,7 +385,7 @@ TIMES: dict[str, tuple[Callable[[Connection], object], set[str]]] = {
 
 @pytest.mark.parametrize(("work", "moved"), TIMES.values(), ids=TIMES.keys())
 def test_whatever_changes_what_is_shown_moves_the_time_and_nothing_else_does(
-    store: Store, work: Callable[[Connection], object], moved: set[str]
+    store: ScopesStore, work: Callable[[ScopesConnection], object], moved: set[str]
 ) -> None:
     before = {alias: get(store, alias) for alias in ALIASES}
     shown = {alias: without_time(told(store, alias)) for alias in ALIASES}
@@ -411,7 +413,7 @@ def without_time(shown: dict[str, Any]) -> dict[str, Any]:
     return {**shown, "updatedAt": None}
 
 
-def test_a_clock_that_goes_back_does_not_take_the_time_with_it(store: Store) -> None:
+def test_a_clock_that_goes_back_does_not_take_the_time_with_it(store: ScopesStore) -> None:
     before = get(store, "task-1").updated_at
 
     change(store, lambda c: changes.update(c, 5, scope_of(c, "task-1"), Change(title="New")))
@@ -419,7 +421,7 @@ def test_a_clock_that_goes_back_does_not_take_the_time_with_it(store: Store) -> 
     assert get(store, "task-1").updated_at == before + 1
 
 
-def test_positions_at_their_end_are_numbered_again(store: Store) -> None:
+def test_positions_at_their_end_are_numbered_again(store: ScopesStore) -> None:
     with store.writing() as connection:
         connection.execute("UPDATE scopes SET position = ? WHERE alias = 'task-2'", (values.MAX_POSITION,))
     plant(store, (("task-4", "Next", "TODO", "feature-x"),))

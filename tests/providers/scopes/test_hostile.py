@@ -27,7 +27,7 @@ from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
 from carrel.providers.scopes.store import Store
 from tests.support.owners import give_away
-from tests.support.scopes_sample import get, plant, planted, provider_in, store_in
+from tests.support.scopes_sample import file_in, get, plant, planted_file, provider_in
 
 SOON_S = 10.0
 """Generous: what is tested here took for ever, or longer than a client waits."""
@@ -64,7 +64,7 @@ def everything_below(folder: Path) -> dict[str, tuple[int, bytes]]:
 @pytest.fixture(name="other")
 def another_project(tmp_path: Path) -> Path:
     """Give a project beside ours, with a store that is none of ours."""
-    planted(tmp_path / "other").close()
+    planted_file(tmp_path / "other").close()
     (tmp_path / "here").mkdir()
     return tmp_path / "other"
 
@@ -93,7 +93,7 @@ def test_no_folder_is_made_through_a_link(tmp_path: Path) -> None:
 def test_a_file_that_is_a_link_is_neither_read_nor_written(other: Path, tmp_path: Path, suffix: str) -> None:
     here = tmp_path / "here"
     if suffix:
-        planted(here).close()
+        planted_file(here).close()
     (here / ".carrel").mkdir(exist_ok=True)
     (here / f".carrel/scopes.db{suffix}").symlink_to("../../other/.carrel/scopes.db")
     before = everything_below(other)
@@ -104,7 +104,7 @@ def test_a_file_that_is_a_link_is_neither_read_nor_written(other: Path, tmp_path
 
 
 def test_what_is_linked_within_the_project_is_read(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     (tmp_path / ".carrel").rename(tmp_path / "tasks")
     (tmp_path / ".carrel").symlink_to("tasks")
 
@@ -116,7 +116,7 @@ def test_what_is_linked_within_the_project_is_read(tmp_path: Path) -> None:
 
 def test_a_folder_that_becomes_a_link_is_not_followed(other: Path, tmp_path: Path) -> None:
     here = tmp_path / "here"
-    planted(here).close()
+    planted_file(here).close()
     store = confined(here)
     with store.reading() as connection:
         assert connection is not None
@@ -130,7 +130,7 @@ def test_a_folder_that_becomes_a_link_is_not_followed(other: Path, tmp_path: Pat
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     give_away(tmp_path / ".carrel", monkeypatch)
 
     assert ".carrel belongs to another user" in refusal(tmp_path)
@@ -208,7 +208,7 @@ def make_sparse(path: Path) -> None:
 @pytest.mark.parametrize("make", [make_fifo, make_folder, make_device, make_socket])
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None], suffix: str) -> None:
     if suffix:
-        planted(tmp_path).close()
+        planted_file(tmp_path).close()
     (tmp_path / ".carrel").mkdir(exist_ok=True)
     make(tmp_path / f".carrel/scopes.db{suffix}")
     began = monotonic()
@@ -232,7 +232,7 @@ def test_a_journal_of_another_program_is_not_rolled_back(tmp_path: Path) -> None
     """SQLite would delete the file that the journal names."""
     canary = tmp_path / "canary"
     canary.write_text("kept")
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     journal = tmp_path / ".carrel/scopes.db-journal"
     journal.write_bytes(journal_that_deletes(canary))
 
@@ -271,7 +271,7 @@ def test_a_journal_without_its_store_is_removed_when_one_is_made(tmp_path: Path)
 
 def hostile(project: Path, script: str) -> None:
     """Make a store of ours, and then one of a stranger."""
-    planted(project).close()
+    planted_file(project).close()
     with closing(sqlite3.connect(project / DEFAULT)) as connection:
         connection.executescript(f"PRAGMA writable_schema = ON;\n{script}")
 
@@ -327,7 +327,7 @@ def test_a_schema_of_very_many_views_is_not_read_to_its_end(tmp_path: Path) -> N
 
 
 def test_a_schema_that_changes_is_checked_again(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     store = confined(tmp_path)
     assert get(store, "task-1").title == "Implement API"
 
@@ -350,7 +350,7 @@ def test_a_schema_that_changes_is_checked_again(tmp_path: Path) -> None:
 
 
 def test_statistics_of_sqlite_are_no_hindrance(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
         connection.execute("ANALYZE")
 
@@ -358,7 +358,7 @@ def test_statistics_of_sqlite_are_no_hindrance(tmp_path: Path) -> None:
 
 
 def test_a_new_store_has_the_schema_that_is_asked_for(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     plant(store)
 
     with store.reading() as connection:
@@ -381,7 +381,7 @@ def count_for_ever(connection: sqlite.StoreConnection | None, meanwhile: Callabl
 
 
 def test_a_text_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection, connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
         connection.execute("UPDATE scopes SET title = printf('%.*c', 500000, 'x') WHERE alias = 'task-1'")
@@ -392,7 +392,7 @@ def test_a_text_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
 
 def test_more_aliases_than_anybody_gives_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MAX_ALIASES", 2)
-    store = planted(tmp_path)
+    store = planted_file(tmp_path)
     with store.writing() as connection:
         scope = queries.find(connection, "task-1")
         assert scope is not None
@@ -405,7 +405,7 @@ def test_more_aliases_than_anybody_gives_are_not_gathered(tmp_path: Path, monkey
 
 
 def test_damaged_pages_are_told_as_a_fault(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     path = tmp_path / DEFAULT
     content = bytearray(path.read_bytes())
     content[4096:] = bytes([0xA5]) * (len(content) - 4096)
@@ -418,7 +418,7 @@ def test_damaged_pages_are_told_as_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_query_without_end_ends_at_its_deadline(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     store = Store(Location(Project(str(tmp_path), {}), DEFAULT, is_named=False), read_s=0.05, write_s=0.05)
 
     for transaction in (store.reading, store.writing):
@@ -429,7 +429,7 @@ def test_a_query_without_end_ends_at_its_deadline(tmp_path: Path) -> None:
 
 
 def test_a_query_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     store = Store(Location(Project(str(tmp_path), {}), DEFAULT, is_named=False), read_s=600.0)
 
     with Cancellable(lambda: True), pytest.raises(Cancelled), store.reading() as connection:
@@ -440,7 +440,7 @@ def test_a_query_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_closing_ends_what_runs(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     store = Store(Location(Project(str(tmp_path), {}), DEFAULT, is_named=False), read_s=600.0)
     begun, ended = Event(), list[str]()
 
@@ -463,7 +463,7 @@ def test_closing_ends_what_runs(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_during_a_query_is_no_fault_of_the_store(tmp_path: Path) -> None:
-    planted(tmp_path).close()
+    planted_file(tmp_path).close()
     store = Store(Location(Project(str(tmp_path), {}), DEFAULT, is_named=False), read_s=600.0)
 
     def press() -> int:
@@ -479,7 +479,7 @@ def test_what_was_swapped_while_it_was_opened_is_not_read(
     other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path / "here"
-    planted(here).close()
+    planted_file(here).close()
     store = confined(here)
 
     def swapped(path: str, *given: object, **options: object) -> sqlite.StoreConnection:
@@ -506,6 +506,7 @@ def serve_view(project: Path) -> None:
     hostile(project, without_scopes(f"CREATE VIEW scopes AS {ENDLESS} i AS id FROM r"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [serve_fifo, serve_view])
 def test_a_server_answers_and_ends_beside_a_hostile_store(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path)

@@ -15,12 +15,17 @@ import pytest
 from carrel.cli import main
 from carrel.providers.scopes import changes, queries, sqlite
 from carrel.providers.scopes.changes import Change
+from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.original_database import convert_id
 from carrel.providers.scopes.scope_errors import ScopeError
-from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import Scope
+from tests.support import scopes_sample
 from tests.support.scopes_sample import NOW, check_invariants, get, plant, planted, told
+
+pytestmark = pytest.mark.usefixtures("backend")
+LOCAL = pytest.mark.parametrize("backend", ["local"], indirect=True)
+"""Marks tests about the file itself."""
 
 
 class Desk:
@@ -51,6 +56,7 @@ class Desk:
 @pytest.fixture(name="desk")
 def sample_desk(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CARREL_STORE_URL", scopes_sample.team_url())
     desk = Desk(tmp_path, capfd)
     yield desk
     check_invariants(desk.store)
@@ -251,7 +257,7 @@ def test_two_who_swapped_their_names_are_restored(desk: Desk) -> None:
     assert [{**line, "updatedAt": ""} for line in restored] == [{**line, "updatedAt": ""} for line in lines]
 
 
-def get_in(connection: StoreConnection, scope_id: str) -> Scope:
+def get_in(connection: ScopesConnection, scope_id: str) -> Scope:
     found = queries.by_id(connection, scope_id)
     assert found is not None
     return found
@@ -309,6 +315,7 @@ def test_nobody_waits_while_an_import_reads(desk: Desk, monkeypatch: pytest.Monk
     assert desk.run("import", "-", "--on-conflict", "skip") == (0, "Imported 0, skipped 6\n", "")
 
 
+@LOCAL
 def test_other_writers_wait_for_an_import_however_long_it_takes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BUSY_MS", 20)
     other = Store(desk.store.path)

@@ -17,8 +17,9 @@ from carrel.app.config import load
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
 from carrel.core.errors import ConfigError, echo
-from carrel.core.provider import Project
 from carrel.providers.scopes import Scopes, changes, commands, queries
+from carrel.providers.scopes.connection import ScopesStore
+from carrel.providers.scopes.sqlite import PARENTS
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import Scope, to_json
 from carrel.server.server import Server
@@ -28,6 +29,14 @@ from tests.support.http_asking import application
 from tests.support.http_asking import get as get_http
 from tests.support.schemas import LEGACY, MODERN, SERVER_INFO, Conversation
 from tests.support.scopes_sample import NOW, NOW_SPELLED, TREE, get, plant, planted, provider_in, store_in
+
+pytestmark = pytest.mark.usefixtures("backend")
+LOCAL = pytest.mark.parametrize("backend", ["local"], indirect=True)
+"""Marks tests about the file itself."""
+SLOW_IN_TEAM = pytest.mark.parametrize(
+    "backend", ["local", pytest.param("team", marks=pytest.mark.slow)], indirect=True
+)
+"""Marks tests that write much."""
 
 POLL_S = 0.01
 META = SERVER_INFO
@@ -39,14 +48,14 @@ def talk(provider: Scopes, **limits: Any) -> Conversation:
 
 
 @pytest.fixture(name="store")
-def sample_store(tmp_path: Path) -> Iterator[Store]:
+def sample_store(tmp_path: Path) -> Iterator[ScopesStore]:
     store = planted(tmp_path)
     yield store
     store.close()
 
 
 @pytest.fixture(name="provider")
-def sample_provider(store: Store, tmp_path: Path) -> Iterator[Scopes]:
+def sample_provider(store: ScopesStore, tmp_path: Path) -> Iterator[Scopes]:
     provider = provider_in(tmp_path)
     yield provider
     provider.close()
@@ -71,7 +80,7 @@ def text_of(client: Conversation, uri: str) -> str:
 # Listing
 
 
-def test_the_list_has_the_quick_reference_and_the_roots(client: Conversation, store: Store) -> None:
+def test_the_list_has_the_quick_reference_and_the_roots(client: Conversation, store: ScopesStore) -> None:
     plant(store, (("beta", "Beta", "TODO", None),), NOW + 5)
 
     assert client.ask("resources/list")["resources"] == [
@@ -123,7 +132,7 @@ def test_the_templates_say_how_to_read_a_large_tree(client: Conversation) -> Non
 # One scope
 
 
-def test_a_scope_is_compact_json_in_a_fixed_order(client: Conversation, store: Store) -> None:
+def test_a_scope_is_compact_json_in_a_fixed_order(client: Conversation, store: ScopesStore) -> None:
     with store.writing() as connection:
         scope = queries.find(connection, "feature-x")
         assert scope is not None
@@ -162,7 +171,7 @@ def test_a_scope_is_compact_json_in_a_fixed_order(client: Conversation, store: S
     }
 
 
-def test_more_children_than_are_listed_are_counted(store: Store, tmp_path: Path) -> None:
+def test_more_children_than_are_listed_are_counted(store: ScopesStore, tmp_path: Path) -> None:
     client = talk(provider_in(tmp_path, max_children_listed=1))
 
     told = json.loads(text_of(client, "scopes://scope/project-alpha"))
@@ -170,7 +179,7 @@ def test_more_children_than_are_listed_are_counted(store: Store, tmp_path: Path)
     assert (told["children"], told["childrenOmitted"], list(told)[-1]) == (["feature-x"], 1, "childrenOmitted")
 
 
-def test_an_etag_changes_with_the_children_that_are_listed(store: Store, tmp_path: Path) -> None:
+def test_an_etag_changes_with_the_children_that_are_listed(store: ScopesStore, tmp_path: Path) -> None:
     whole = Catalog([provider_in(tmp_path)]).read("scopes://scope/project-alpha").etag
     cut = Catalog([provider_in(tmp_path, max_children_listed=1)]).read("scopes://scope/project-alpha").etag
     assert whole != cut
@@ -184,7 +193,7 @@ def test_an_etag_changes_with_the_children_that_are_listed(store: Store, tmp_pat
     assert Catalog([provider_in(tmp_path)]).read("scopes://scope/project-alpha").etag not in (whole, cut)
 
 
-def test_a_subscription_notices_what_the_etag_notices(store: Store, tmp_path: Path) -> None:
+def test_a_subscription_notices_what_the_etag_notices(store: ScopesStore, tmp_path: Path) -> None:
     provider = provider_in(tmp_path)
     uri = "scopes://scope/feature-y"
 
@@ -252,6 +261,7 @@ def test_a_depth_is_made_to_fit(client: Conversation, value: str, depth: int) ->
     assert answer["contents"][0]["_meta"]["dev.carrel/depth"] == depth
 
 
+@SLOW_IN_TEAM
 @pytest.mark.parametrize(
     ("query", "levels"), [("", 1), ("?depth=1", 1), ("?depth=3", 3), ("?depth=5", 5), ("?depth=9", 5)]
 )
@@ -319,7 +329,7 @@ def test_pages_followed_by_their_own_uris_show_every_child_once(tmp_path: Path) 
     assert shown == [f"c{number}x" for number in range(23)]
 
 
-def test_a_secondary_alias_reads_the_tree_with_canonical_names(client: Conversation, store: Store) -> None:
+def test_a_secondary_alias_reads_the_tree_with_canonical_names(client: Conversation, store: ScopesStore) -> None:
     with store.writing() as connection:
         scope = queries.find(connection, "project-alpha")
         assert scope is not None
@@ -329,6 +339,7 @@ def test_a_secondary_alias_reads_the_tree_with_canonical_names(client: Conversat
     assert text_of(client, "scopes://tree/pa?limit=1").endswith("scopes://tree/project-alpha?skip=1&limit=1")
 
 
+@SLOW_IN_TEAM
 def test_a_thousand_nodes_are_the_default_bound_and_a_lower_ceiling_lowers_it(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     rows = tuple((f"c{number}x", f"Child {number}", "TODO", "top") for number in range(1_000))
@@ -343,8 +354,9 @@ def test_a_thousand_nodes_are_the_default_bound_and_a_lower_ceiling_lowers_it(tm
     assert (wide["_meta"]["dev.carrel/nodes"], wide["_meta"]["dev.carrel/truncated"]) == (1_001, False)
 
 
-@pytest.mark.parametrize("statement", [queries.LEVEL, queries.WINDOW])
-def test_rows_come_straight_from_the_index(store: Store, statement: str) -> None:
+@LOCAL
+@pytest.mark.parametrize("statement", [queries.level_statement(PARENTS), queries.WINDOW])
+def test_rows_come_straight_from_the_index(store: ScopesStore, statement: str) -> None:
     values = ("x", 5, 5)[: statement.count("?")]
     with store.reading() as connection:
         assert connection is not None
@@ -393,8 +405,6 @@ NOT_URIS = (
     "scopes://scope/a1/b1",
     "scopes://scope/a1/",
     "scopes://scope/a1#x",
-    "scopes://scope/a1?depth=2",
-    "scopes://cli-quick-ref?x=1",
     "scopes://scope/%zz",
     "scopes://scope/%ff",
     "scopes://tree/a1?depth=%ff",
@@ -408,6 +418,18 @@ NOT_URIS = (
 @pytest.mark.parametrize("uri", NOT_URIS)
 def test_what_is_no_uri_of_ours_is_a_400(client: Conversation, uri: str, version: str) -> None:
     assert read(client, uri, version) == bad(f"Invalid URI: {echo(uri)}", uri)
+
+
+EVERYWHERE = "start, length, lines, outline, budget; for example ?lines=1-50"
+TREE_KNOWS = f"known: depth, skip, limit, max_nodes, {EVERYWHERE}"
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize("uri", ["scopes://scope/a1?depth=2", "scopes://cli-quick-ref?x=1"])
+def test_a_query_where_none_belongs_is_a_400_that_names_what_is_allowed(
+    client: Conversation, uri: str, version: str
+) -> None:
+    assert read(client, uri, version) == bad(f"Invalid URI: {uri} (known: {EVERYWHERE})", uri)
 
 
 @pytest.mark.parametrize(
@@ -491,10 +513,10 @@ def test_what_cannot_be_an_alias_is_a_400(client: Conversation, segment: str, to
         ("limit=0", "limit=0 (expected an integer from 1 to 1000)"),
         ("limit=x", "limit=x (expected an integer from 1 to 1000)"),
         ("max_nodes=1001", "max_nodes=1001 (expected an integer from 1 to 1000)"),
-        ("dept=2", "dept (unknown)"),
+        ("dept=2", f"dept (unknown; {TREE_KNOWS})"),
         ("depth=1&depth=2", "depth (given twice)"),
         ("depth=1&%64epth=2", "depth (given twice)"),
-        ("&".join(f"x{number}=1" for number in range(64)), "x0 (unknown)"),
+        ("&".join(f"x{number}=1" for number in range(64)), f"x0 (unknown; {TREE_KNOWS})"),
     ],
 )
 @pytest.mark.parametrize("alias", ["project-alpha", "nobody", "1abc"])
@@ -528,6 +550,7 @@ def test_a_part_of_a_tree_is_read_by_bytes(client: Conversation) -> None:
     assert "".join(parts) == TREE
 
 
+@LOCAL
 @pytest.mark.parametrize(
     "content", [b"this is no database, however long it may be: " * 50, b"SQLite format 3\0" + b"\xff" * 200]
 )
@@ -551,7 +574,8 @@ def test_a_store_that_cannot_be_read_is_a_500_and_stays_as_it_is(tmp_path: Path,
     assert [entry["uri"] for entry in client.ask("resources/list")["resources"]] == ["scopes://cli-quick-ref"]
 
 
-def test_a_store_of_a_newer_version_is_a_500(store: Store, tmp_path: Path) -> None:
+@LOCAL
+def test_a_store_of_a_newer_version_is_a_500(store: ScopesStore, tmp_path: Path) -> None:
     store.close()
     with sqlite3.connect(store.path) as connection:
         connection.execute("PRAGMA user_version = 2")
@@ -565,7 +589,7 @@ def test_a_store_of_a_newer_version_is_a_500(store: Store, tmp_path: Path) -> No
     [
         ("scope/unknown-alias", 404, "Scope not found: unknown-alias"),
         ("tree/unknown-alias?depth=2", 404, "Scope not found: unknown-alias"),
-        ("scope/a1?depth=2", 400, "Invalid URI: scopes://scope/a1?depth=2"),
+        ("scope/a1?depth=2", 400, f"Invalid URI: scopes://scope/a1?depth=2 (known: {EVERYWHERE})"),
         ("scope/a--b", 400, "Invalid alias: a--b"),
         ("tree/project-alpha?limit=0", 400, "Invalid parameter: limit=0 (expected an integer from 1 to 1000)"),
     ],
@@ -576,6 +600,7 @@ def test_over_plain_http_an_error_is_its_status_and_json(provider: Scopes, path:
     assert (reply.status, reply.headers["content-type"], reply.json) == (status, "application/json", {"error": text})
 
 
+@LOCAL
 def test_over_plain_http_a_store_that_cannot_be_read_is_a_500(tmp_path: Path) -> None:
     path = tmp_path / ".carrel/scopes.db"
     path.parent.mkdir()
@@ -628,7 +653,7 @@ def test_a_condition_that_is_no_string_is_a_400(client: Conversation) -> None:
     assert (error["data"]["error"], error["data"]["status"]) == ("Invalid parameter: dev.carrel/if-none-match", 400)
 
 
-def test_the_time_to_live_is_a_setting(store: Store, tmp_path: Path) -> None:
+def test_the_time_to_live_is_a_setting(store: ScopesStore, tmp_path: Path) -> None:
     client = talk(provider_in(tmp_path, ttl_ms=7))
 
     assert (read(client, "scopes://scope/task-1")["ttlMs"], read(client, "scopes://tree/task-1")["ttlMs"]) == (7, 7)
@@ -656,6 +681,7 @@ def test_a_store_that_is_not_there_is_empty_and_reading_makes_none(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+@LOCAL
 def test_a_store_that_appears_or_is_replaced_is_opened_anew(tmp_path: Path) -> None:
     client = talk(provider_in(tmp_path))
     assert read(client, "scopes://scope/one")["message"] == "Scope not found: one"
@@ -728,7 +754,9 @@ def test_other_arguments_are_refused(client: Conversation, reference: str, name:
 # Changes
 
 
-def test_a_change_by_another_connection_is_told_for_what_it_changed_only(client: Conversation, store: Store) -> None:
+def test_a_change_by_another_connection_is_told_for_what_it_changed_only(
+    client: Conversation, store: ScopesStore
+) -> None:
     uris = ["scopes://scope/feature-x", "scopes://scope/feature-y", "scopes://tree/project-alpha?depth=1"]
     client.listen({"resourceSubscriptions": uris})
 
@@ -741,7 +769,7 @@ def test_a_change_by_another_connection_is_told_for_what_it_changed_only(client:
     assert (told, client.is_silent()) == ({"scopes://scope/feature-x", "scopes://tree/project-alpha?depth=1"}, True)
 
 
-def test_a_scope_that_vanishes_and_one_that_appears_are_told(client: Conversation, store: Store) -> None:
+def test_a_scope_that_vanishes_and_one_that_appears_are_told(client: Conversation, store: ScopesStore) -> None:
     client.listen({"resourceSubscriptions": ["scopes://scope/task-3", "scopes://scope/newcomer"]})
 
     with store.writing() as connection:
@@ -753,7 +781,7 @@ def test_a_scope_that_vanishes_and_one_that_appears_are_told(client: Conversatio
     assert client.told()["params"]["uri"] == "scopes://scope/newcomer"
 
 
-def test_a_new_root_changes_the_list(client: Conversation, store: Store) -> None:
+def test_a_new_root_changes_the_list(client: Conversation, store: ScopesStore) -> None:
     client.listen({"resourcesListChanged": True})
 
     plant(store, (("newcomer", "New", "TODO", None),))
@@ -777,6 +805,7 @@ def desk_of(project: Path, toml: str = "") -> Desk:
     return open_desk(load(str(project), {"HOME": str(project / "home")}))
 
 
+@LOCAL
 def test_scopes_nothing_calls_for_are_answered_and_join_the_list_with_their_store(tmp_path: Path) -> None:
     desk = desk_of(tmp_path)
     client = Conversation(desk.server)
@@ -858,13 +887,15 @@ class TestContract(ProviderContract):
     @pytest.fixture(autouse=True)
     def _in_a_folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path
+        self.is_planted = False
 
     def provider(self) -> Scopes:
-        if not (self.folder / ".carrel").exists():
+        if not self.is_planted:
             store = planted(self.folder)
             plant(store, (("beta", "Beta ☀", "DONE", None),))
             store.close()
-        return Scopes(Project(str(self.folder), {}), tools="write")
+            self.is_planted = True
+        return provider_in(self.folder, tools="write")
 
     def missing_uri(self) -> str | None:
         return "scopes://scope/nobody"
@@ -939,7 +970,6 @@ def test_a_scope_without_children_and_anything_else_is_no_folder(client: Convers
 def test_more_children_than_are_read_at_once_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MAX_SIBLINGS", 3)
     store = store_in(tmp_path)
-    Path(store.path).parent.mkdir(parents=True)
     plant(store, (("top", "Top", "TODO", None), *((f"t{n}", f"T{n}", "TODO", "top") for n in range(10))))
     provider = provider_in(tmp_path)
     client = talk(provider, page_size=4)

@@ -18,12 +18,12 @@ from carrel.catalog.catalog import Catalog
 from carrel.providers.scopes import changes, queries, schema, sqlite
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
 from carrel.providers.scopes.store import Store
-from tests.support.scopes_sample import NOW, check_invariants, get, plant, planted, provider_in, store_in
+from tests.support.scopes_sample import NOW, check_invariants, file_in, get, plant, planted_file, provider_in
 
 
 @pytest.fixture(name="store")
 def sample_store(tmp_path: Path) -> Iterator[Store]:
-    store = planted(tmp_path)
+    store = planted_file(tmp_path)
     yield store
     store.close()
 
@@ -151,7 +151,7 @@ with store.writing() as connection:
 
 @pytest.mark.slow
 def test_a_crash_in_the_middle_of_a_write_leaves_what_was_committed(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
 
     ran = subprocess.run([sys.executable, "-c", CRASH, store.path], check=False)
 
@@ -170,14 +170,14 @@ def test_what_a_crash_left_of_a_store_that_was_never_finished_is_no_hindrance(tm
     for name in ("scopes.db.new", "scopes.db.new-wal", "scopes.db-wal", "scopes.db-shm"):
         (folder / name).write_bytes(b"left over " * 500)
 
-    store = planted(tmp_path)
+    store = planted_file(tmp_path)
 
     check_invariants(store)
     store.close()
 
 
 def test_an_empty_file_is_an_empty_store(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     Path(store.path).parent.mkdir()
     Path(store.path).touch()
     with store.reading() as connection:
@@ -230,7 +230,7 @@ def test_an_older_store_is_migrated_once_after_a_copy(store: Store, monkeypatch:
 
 
 def test_a_new_store_is_for_the_user_alone_with_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     plant(store)
     with store.reading() as _:
         assert modes_below(tmp_path) == {
@@ -251,7 +251,7 @@ def test_a_new_store_is_for_the_user_alone_with_all_its_files(tmp_path: Path, mo
 def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / ".carrel").mkdir()
     (tmp_path / ".carrel").chmod(0o755)
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     plant(store)
     store.close()
 
@@ -285,7 +285,7 @@ def test_a_migration_that_fails_leaves_the_old_store(store: Store, monkeypatch: 
 
 
 def test_a_write_goes_to_the_store_that_has_the_name(tmp_path: Path) -> None:
-    store = planted(tmp_path)
+    store = planted_file(tmp_path)
     for path in Path(store.path).parent.iterdir():
         path.unlink()
 
@@ -327,7 +327,7 @@ def folder_for_everybody() -> Iterator[Path]:
 
 
 def test_a_store_in_a_read_only_folder_is_read(open_folder: Path) -> None:
-    planted(open_folder).close()
+    planted_file(open_folder).close()
     (open_folder / ".carrel/scopes.db").chmod(0o644)
     with read_only(open_folder / ".carrel"):
         provider = provider_in(open_folder)
@@ -336,16 +336,16 @@ def test_a_store_in_a_read_only_folder_is_read(open_folder: Path) -> None:
             "store": "read-only",
             "problems": ["The store's folder cannot be written: changes made elsewhere may not be seen"],
         }
-        with pytest.raises(StoreFault, match="its folder is read-only"), store_in(open_folder).writing():
+        with pytest.raises(StoreFault, match="its folder is read-only"), file_in(open_folder).writing():
             pass
         assert [path.name for path in (open_folder / ".carrel").iterdir()] == ["scopes.db"]
         provider.close()
 
 
 def test_a_read_only_store_that_is_changed_is_opened_anew(open_folder: Path) -> None:
-    store = planted(open_folder)
+    store = planted_file(open_folder)
     (open_folder / ".carrel/scopes.db").chmod(0o644)
-    reader = store_in(open_folder)
+    reader = file_in(open_folder)
     with read_only(open_folder / ".carrel"):
         assert get(reader, "task-1").title == "Implement API"
 
@@ -359,7 +359,7 @@ def test_a_read_only_store_that_is_changed_is_opened_anew(open_folder: Path) -> 
 
 
 def test_many_threads_read_and_write_at_once(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
+    store = file_in(tmp_path)
     failures: list[Exception] = []
 
     def work(number: int) -> None:

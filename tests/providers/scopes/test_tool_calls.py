@@ -12,10 +12,12 @@ from jsonschema import Draft202012Validator
 
 from carrel.catalog.catalog import Catalog
 from carrel.providers.scopes import tool_calls, tool_schemas, values
-from carrel.providers.scopes.store import Store
+from carrel.providers.scopes.connection import ScopesStore
 from carrel.server.server import Server
 from tests.support.schemas import Conversation
 from tests.support.scopes_sample import NOW_SPELLED, check_invariants, plant, planted, provider_in, store_in, told
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 READ = ["scopes.get", "scopes.children", "scopes.roots", "aliases.resolve"]
 WRITE = [
@@ -30,7 +32,7 @@ WRITE = [
 
 
 @pytest.fixture(name="store")
-def sample_store(tmp_path: Path) -> Iterator[Store]:
+def sample_store(tmp_path: Path) -> Iterator[ScopesStore]:
     store = planted(tmp_path)
     yield store
     check_invariants(store)
@@ -69,7 +71,7 @@ class Caller:
 
 
 @pytest.fixture(name="call")
-def caller(store: Store, tmp_path: Path) -> Iterator[Caller]:
+def caller(store: ScopesStore, tmp_path: Path) -> Iterator[Caller]:
     call = Caller(tmp_path)
     yield call
     call.provider.close()
@@ -108,7 +110,7 @@ def test_schemas_are_closed_and_sound(call: Caller) -> None:
 # Reading
 
 
-def test_a_scope_is_given_as_its_resource_shows_it(call: Caller, store: Store) -> None:
+def test_a_scope_is_given_as_its_resource_shows_it(call: Caller, store: ScopesStore) -> None:
     assert call("scopes.get", alias=" Feature-X ") == told(store, "feature-x")
 
 
@@ -144,7 +146,7 @@ def test_an_alias_is_resolved_exactly(call: Caller) -> None:
 # Writing
 
 
-def test_scopes_are_created_changed_moved_and_deleted(call: Caller, store: Store) -> None:
+def test_scopes_are_created_changed_moved_and_deleted(call: Caller, store: ScopesStore) -> None:
     made = call(
         "scopes.create", title=" New ", description="", parentAlias="task-1", customAlias="NEW", status="in-progress"
     )
@@ -361,7 +363,7 @@ def test_a_key_is_kept_for_a_day(call: Caller, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
-def test_the_oldest_keys_go_first(call: Caller, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_keys_go_first(call: Caller, store: ScopesStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_calls, "MAX_KEYS", 3)
     times = iter(range(1, 99))
     monkeypatch.setattr(tool_calls, "now_ms", lambda: next(times))

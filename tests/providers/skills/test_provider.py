@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -360,6 +361,64 @@ def test_a_skill_that_is_too_large_for_hosts_is_broken(
 
     assert desk.ask("skills/list")["skills"] == []
     assert desk.listed()["skill://large/SKILL.md"]["description"] == f"Not a usable skill: {reason}"
+
+
+def test_a_skill_with_very_many_folders_is_broken(tmp_path: Path) -> None:
+    desk = Desk(fill(tmp_path, {"skills/wide/SKILL.md": main("wide")}))
+    for number in range(found_skills.MAX_LOOKS):
+        (tmp_path / f"skills/wide/{number}").mkdir()
+
+    assert desk.ask("skills/list")["skills"] == []
+    assert desk.listed()["skill://wide/SKILL.md"]["description"] == (
+        "Not a usable skill: it has more than 2048 files, folders and links"
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "reason"),
+    [
+        (
+            "MAX_ALL_LOOKS",
+            5,
+            "all skills together have more than 5 files, folders and links; this one was not looked at",
+        ),
+        ("MAX_ALL_SIZE", 130, "all skills together have more than 130 bytes; this one was not looked at"),
+    ],
+)
+def test_the_skills_after_a_limit_for_all_of_them_are_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
+) -> None:
+    files = {f"skills/s{n}/{name}": text for n in range(4) for name, text in (("SKILL.md", main(f"s{n}")), ("a", "b"))}
+    desk = Desk(fill(tmp_path, files))
+    monkeypatch.setattr(found_skills, limit, most)
+
+    listed = desk.listed()
+
+    assert [skill["uri"] for skill in desk.ask("skills/list")["skills"]] == [
+        "skill://s0/SKILL.md",
+        "skill://s1/SKILL.md",
+    ]
+    for number in (2, 3):
+        assert listed[f"skill://s{number}/SKILL.md"]["description"] == f"Not a usable skill: {reason}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ["links", "yaml"])
+def test_hundreds_of_hostile_skills_are_listed_in_time(tmp_path: Path, attack: str) -> None:
+    for number in range(400):
+        skill = tmp_path / f"skills/s{number}"
+        skill.mkdir(parents=True)
+        rows = "".join(f"k{key}: {key}\n" for key in range(4_800)) if attack == "yaml" else ""
+        (skill / "SKILL.md").write_text(f"---\nname: s{number}\ndescription: d\n{rows}---\n", encoding="utf-8")
+        for link in range(70 if attack == "links" else 0):
+            (skill / f"l{link}").symlink_to("." if link % 2 else "..")
+    desk = Desk(tmp_path)
+
+    begun = process_time()
+    listed = desk.ask("skills/list")["skills"]
+
+    assert len(listed) == (230 if attack == "links" else 0)
+    assert process_time() - begun < 4.0  # 0.9 on a usual machine, 9 before there were limits
 
 
 def test_denied_files_and_links_that_leave_are_neither_in_the_manifest_nor_readable(project: Path) -> None:

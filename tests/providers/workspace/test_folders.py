@@ -121,6 +121,7 @@ def follow(served: Served, uri: str) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_more_than_1000_children_are_told_in_parts(tmp_path: Path) -> None:
     names = [f"{number:04}{'-x' if number % 3 else ''}" for number in range(1_200)]
     for number, name in enumerate(names):

@@ -220,6 +220,7 @@ def test_no_pattern_takes_long(pattern: str, name: str) -> None:
     assert process_time() - started < 1
 
 
+@pytest.mark.slow
 def test_an_ignore_file_of_many_plain_names_is_honoured(tmp_path: Path) -> None:
     lines = "".join(f"name-{number:06}.md\n/a/name-{number:06}.md\n" for number in range(45_000))
     fill(tmp_path, {"name-000001.md": "x", "name-044999.md": "x", "a/name-044999.md": "x", "other.md": "x"})

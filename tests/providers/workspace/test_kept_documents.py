@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,8 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Place, Project
 from carrel.providers.workspace import Workspace, kept_documents
 from carrel.providers.workspace.inotify import Event, Inotify, Lost
+from carrel.providers.workspace.listing import Listing
+from carrel.providers.workspace.policy import FolderRules
 
 
 class Follower:
@@ -150,6 +152,56 @@ def test_a_file_that_is_changed_under_its_second_name_is_noticed(follower: Follo
     assert follower.follow()["workspace:///two.txt"] != before
 
 
+@pytest.fixture(name="settled")
+def times_that_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files whose times show every change at once, so that no test must wait for them."""
+    monkeypatch.setattr("carrel.files.sandbox.SETTLED_NS", -1)
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_link_to_a_file_that_did_not_change_is_followed_once(
+    follower: Follower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link.txt").symlink_to("a/one.txt")
+    os.link(tmp_path / "two.txt", tmp_path / "second.txt")
+    for _ in range(4):
+        follower.follow()
+    looked: list[str] = []
+    look_at = Listing.look_at
+
+    def noted(self: Listing, rules: FolderRules, prefix: str, names: Iterable[str]) -> object:
+        asked = list(names)
+        looked.extend(asked)
+        return look_at(self, rules, prefix, asked)
+
+    monkeypatch.setattr(Listing, "look_at", noted)
+    follower.follow()
+
+    assert looked == []
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("calls", [1, 4])
+def test_what_a_link_leads_to_is_noticed_after_any_number_of_quiet_calls(
+    follower: Follower, tmp_path: Path, calls: int
+) -> None:
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere.txt"
+    elsewhere.write_text("e")
+    os.link(elsewhere, tmp_path / "second.txt")
+    (tmp_path / "link.txt").symlink_to("second.txt")
+    (tmp_path / "outside.txt").symlink_to(elsewhere)
+    for _ in range(calls):
+        follower.follow()
+    elsewhere.write_text("changed where nobody watches")
+
+    assert follower.follow() == follower.look()
+    assert "workspace:///outside.txt" not in follower.known
+    elsewhere.unlink()
+    (tmp_path / "second.txt").unlink()
+    assert follower.follow() == follower.look()
+    assert "workspace:///link.txt" not in follower.known
+
+
 def test_a_file_that_gets_a_second_name_and_is_changed_under_it_is_noticed(
     follower: Follower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,7 +322,7 @@ def test_several_roots_are_followed_together(tmp_path: Path) -> None:
     follower.files.close()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_after_any_edits_the_changes_are_what_a_look_shows(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     follower = Follower(tmp_path)

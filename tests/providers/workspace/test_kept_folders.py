@@ -240,6 +240,7 @@ def test_the_next_list_shows_what_changed_where_nothing_is_reported(
         assert lists.now() == lists.anew()
 
 
+@pytest.mark.slow
 def test_changes_right_after_one_another_all_show(root: Path, lists: Lists) -> None:
     for number in range(50):
         name = root / f"lib/file{number}.py"

@@ -160,6 +160,7 @@ def test_a_list_is_never_made_on_the_event_loop(tmp_path: Path, params: dict[str
     assert len(json.loads(answer)["result"]["resources"]) == params.get("pageSize", 60)
 
 
+@pytest.mark.slow
 def test_a_walk_stops_when_its_request_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, numbered_files(2_000))
     looked: list[str] = []
@@ -248,6 +249,7 @@ def count_opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", ["", "x.bin"])
 def test_a_tree_of_many_folders_without_listed_files_has_an_empty_list(tmp_path: Path, inside: str) -> None:
     fill(tmp_path, {f"{number:04}/{inside}": b"\0" for number in range(1_500)})
@@ -255,6 +257,7 @@ def test_a_tree_of_many_folders_without_listed_files_has_an_empty_list(tmp_path:
         assert [entry.uri for entry in served.catalog.chosen().entries] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", ["shallow_first", "files", "count"])
 def test_a_walk_through_many_empty_folders_stops_when_it_is_cancelled(
     tmp_path: Path, walk: str, monkeypatch: pytest.MonkeyPatch

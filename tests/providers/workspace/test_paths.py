@@ -196,8 +196,8 @@ def test_an_error_says_what_the_page_says(served: Served) -> None:
         "workspace:///x.dart?foo=1": (
             InvalidArguments,
             (
-                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format; "
-                "for example ?lines=10-50)"
+                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format, "
+                "outline, budget; for example ?lines=10-50)"
             ),
             {"parameter": "foo"},
         ),

@@ -36,7 +36,7 @@ from tests.support.memory_provider import Eventful, Memory, Shelf
 ROUTES = (
     "/mcp",
     "/shelf/a",
-    "/-/health",
+    "/-/limits",
     "/-/providers",
     "/-/read?uri=x",
     "/.well-known/oauth-protected-resource",
@@ -187,6 +187,23 @@ def test_without_a_token_nothing_is_told(app: App, route: str, headers: Mapping[
     assert reply.headers["www-authenticate"].startswith('Bearer realm="carrel"')
 
 
+@pytest.mark.parametrize("route", ["/-/health", "/-/ready"])
+@pytest.mark.parametrize("headers", [{}, {"host": "10.0.0.5:8000"}, bearer("wrong")])
+def test_a_balancer_learns_without_a_token_that_the_server_runs_and_nothing_else(
+    app: App, route: str, headers: Mapping[str, str]
+) -> None:
+    reply = get(app, route, headers)
+
+    assert (reply.status, reply.json) == (200, {"status": "ok"})
+
+
+def test_a_server_that_ends_is_not_ready(app: App) -> None:
+    app.end()
+
+    assert get(app, "/-/ready").status == 503
+    assert get(app, "/-/ready", method="POST").status == 405
+
+
 def test_a_caller_without_a_token_reads_how_to_send_and_make_one(app: App) -> None:
     reply = get(app, "/workspace/a.txt")
 
@@ -198,7 +215,7 @@ def test_a_caller_without_a_token_reads_how_to_send_and_make_one(app: App) -> No
 
 @pytest.mark.parametrize("given", ["Bearer", "bearer ", "Bearer all some", "Bearer all\nBearer all"])
 def test_a_token_that_is_none_is_no_request(app: App, given: str) -> None:
-    reply = get(app, "/-/health", {"authorization": given})
+    reply = get(app, "/-/limits", {"authorization": given})
 
     assert (reply.status, list(reply.json)) == (400, ["error"])
     assert reply.headers["www-authenticate"] == 'Bearer realm="carrel", error="invalid_request"'

@@ -24,6 +24,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from carrel.catalog.access import Access
+from carrel.catalog.groups import Groups, GroupSettings
 from carrel.core.errors import ConfigError, ProviderError
 from carrel.transports.http import jwt as issuer_jwt
 from carrel.transports.http.jwt import LEEWAY_S, MAX_WAITING, REFRESH_S, Issuer
@@ -155,6 +156,20 @@ def test_a_good_token_gives_its_scopes_until_it_expires(issuer: Issuer) -> None:
     access = issuer.verify(token)
     assert access == Access("jwt ann", frozenset({"workspace:read", "logs:tools"}), float(expires + LEEWAY_S))
     assert issuer.known(token) == access
+
+
+def test_a_token_gives_the_rights_of_its_groups_too(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text(key_set(KEY))
+    groups = Groups([GroupSettings(["groups=platform"], ["workspace:///docs/:read"])])
+    issuer = Issuer(ISSUER, AUDIENCE, str(tmp_path / "keys.json"), groups)
+
+    member = issuer.verify(sign(scope="logs:read", groups=["platform"]))
+    other = issuer.verify(sign(scope="logs:read", groups=["web"]))
+
+    assert member is not None
+    assert member.scopes == frozenset({"logs:read", "workspace:///docs/:read"})
+    assert other is not None
+    assert other.scopes == frozenset({"logs:read"})
 
 
 def test_scopes_may_be_a_list(issuer: Issuer) -> None:

@@ -51,8 +51,9 @@ def test_a_resource_is_read_by_its_path(app: App) -> None:
         "accept-ranges": "bytes",
         "cache-control": "private, no-cache",
         "x-content-type-options": "nosniff",
-        "content-security-policy": "sandbox",
+        "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
         "cross-origin-resource-policy": "same-origin",
+        "vary": "Accept",
         "etag": '"g1"',
         "last-modified": formatdate(NOON_MS // 1000, usegmt=True),
         "content-length": "8",
@@ -279,7 +280,7 @@ def test_a_name_is_decoded_exactly_once(files: App) -> None:
 def test_a_page_of_the_project_is_never_a_page_of_ours(files: App) -> None:
     headers = get(files, "/workspace/page.html").headers
 
-    assert headers["content-security-policy"] == "sandbox"
+    assert headers["content-security-policy"].startswith("sandbox; default-src 'none';")
     assert headers["x-content-type-options"] == "nosniff"
 
 

@@ -7,8 +7,8 @@ import socket
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection
 from time import monotonic
 from typing import Any
@@ -19,7 +19,8 @@ from carrel.catalog.access import Access
 from carrel.client.client import Client, EraChoice
 from carrel.client.http import Http
 from carrel.core.errors import ConfigError, Disconnected, ProviderError, RemoteError
-from carrel.core.model import Text
+from carrel.core.model import Reading, Stored, Text
+from carrel.core.provider import Provider, Route
 from carrel.transports.http.app import App
 from carrel.transports.http.asgi import header, quoted
 from carrel.transports.http.guard import Doors, Guard
@@ -55,8 +56,8 @@ class Strict(Wire):
 @pytest.mark.parametrize(
     "sent",
     [
-        b"GET /-/health HTTP/1.1\r\n" + HOST,
-        b"GET /-/health HTT",
+        b"GET /-/limits HTTP/1.1\r\n" + HOST,
+        b"GET /-/limits HTT",
         b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{",
         b"POST /mcp HTTP/1.1\r\n"
         + HOST
@@ -78,7 +79,7 @@ def test_bytes_that_trickle_do_not_buy_time() -> None:
         listening(application(Memory()), Strict) as port,
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
     ):
-        connection.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST)
+        connection.sendall(b"GET /-/limits HTTP/1.1\r\n" + HOST)
         assert _trickle(connection) in ([408], [])
 
 
@@ -98,14 +99,14 @@ def _trickle(connection: socket.socket) -> list[int]:
 
 def test_a_header_without_end_is_not_kept() -> None:
     with listening(application(Memory()), Strict) as port:
-        assert statuses(raw(port, b"GET /-/health HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 3_000_000)) in ([431], [])
+        assert statuses(raw(port, b"GET /-/limits HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 3_000_000)) in ([431], [])
 
 
 @pytest.mark.parametrize(
     "sent",
     [
-        b"GET /-/health HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 3_000 + b"\r\n\r\n",
-        b"GET /-/health HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 600 + b"\r\n",
+        b"GET /-/limits HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 3_000 + b"\r\n\r\n",
+        b"GET /-/limits HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 600 + b"\r\n",
         b"GET /" + b"x" * 3_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n",
     ],
 )
@@ -163,12 +164,12 @@ def test_a_trailer_says_nothing_of_the_request() -> None:
 @pytest.mark.parametrize(
     ("target", "host", "status"),
     [
-        (b"http://evil.example/-/health", b"localhost", 421),
-        (b"http://localhost:80@evil.example/-/health", b"localhost", 421),
-        (b"http:///-/health", b"localhost", 421),
-        (b"http://localhost/-/health", b"localhost", 200),
-        (b"HTTP://LOCALHOST:1/-/health?x=/", b"localhost", 200),
-        (b"http://localhost/-/health", b"evil.example", 200),
+        (b"http://evil.example/-/limits", b"localhost", 421),
+        (b"http://localhost:80@evil.example/-/limits", b"localhost", 421),
+        (b"http:///-/limits", b"localhost", 421),
+        (b"http://localhost/-/limits", b"localhost", 200),
+        (b"HTTP://LOCALHOST:1/-/limits?x=/", b"localhost", 200),
+        (b"http://localhost/-/limits", b"evil.example", 200),
         (b"localhost:80", b"localhost", 400),
         (b"*", b"localhost", 404),
     ],
@@ -182,7 +183,7 @@ def test_the_name_in_a_target_counts_and_not_the_one_beside_it(target: bytes, ho
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
-        (b"GET /-/health HTT", 408),
+        (b"GET /-/limits HTT", 408),
         (b"GET /" + b"x" * 3_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 431),
         (b"HELO there\r\n\r\n", 400),
         ("GET /workspace/é HTTP/1.1\r\n\r\n".encode(), 400),
@@ -200,7 +201,7 @@ def test_what_is_refused_before_it_is_understood_is_told_in_json(sent: bytes, st
     ("sent", "status"),
     [
         (b"HELO there\r\n\r\n", 400),
-        (b"GET /-/health HTTP/1.1\r\n" + HOST + b"Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", 200),
+        (b"GET /-/limits HTTP/1.1\r\n" + HOST + b"Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", 200),
     ],
 )
 def test_nonsense_is_not_worth_a_line_in_the_log(sent: bytes, status: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -215,7 +216,7 @@ def test_nonsense_is_not_worth_a_line_in_the_log(sent: bytes, status: int, caplo
 WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 POST = b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
-LAST = b"GET /-/health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+LAST = b"GET /-/limits HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_a_wish_for_another_protocol_is_passed_over_and_the_body_is_read(body: b
 
 
 def test_a_wish_does_not_get_around_the_bounds() -> None:
-    many = b"GET /-/health HTTP/1.1\r\n" + HOST + WISH + b"X: " + b"x" * 3_000 + b"\r\n\r\n"
+    many = b"GET /-/limits HTTP/1.1\r\n" + HOST + WISH + b"X: " + b"x" * 3_000 + b"\r\n\r\n"
     with listening(application(Memory()), Strict) as port:
         assert statuses(raw(port, many)) == [431]
         assert statuses(raw(port, POST + WISH + b"Content-Length: 10\r\n\r\n{")) == [408]
@@ -270,14 +271,14 @@ def test_a_body_over_the_bound_is_refused_before_it_is_all_there() -> None:
 def test_nonsense_is_refused_and_the_server_lives_on(sent: bytes) -> None:
     with listening(application(Memory())) as port:
         assert statuses(raw(port, sent)) == [400]
-        assert statuses(raw(port, b"GET /-/health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")) == [200]
+        assert statuses(raw(port, b"GET /-/limits HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")) == [200]
 
 
 def test_too_many_connections_are_closed_at_once() -> None:
     with listening(application(Memory()), Strict) as port:
         held = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(4)]
         for connection in held:
-            connection.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n")
+            connection.sendall(b"GET /-/limits HTTP/1.1\r\n" + HOST + b"\r\n")
             assert statuses(connection.recv(10_000)) == [200]
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as extra:
             try:
@@ -328,11 +329,11 @@ def test_nothing_is_kept_of_a_connection_that_was_reset() -> None:
 
     with listening(application(Memory()), Followed) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
-            connection.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n")
+            connection.sendall(b"GET /-/limits HTTP/1.1\r\n" + HOST + b"\r\n")
             assert statuses(connection.recv(10_000)) == [200]
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert lost.wait(PATIENCE_S)
-        raw(port, b"GET /-/health HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        raw(port, b"GET /-/limits HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
         gc.collect()
         assert kept[0]() is None
 
@@ -505,7 +506,7 @@ def test_a_call_that_is_arriving_when_the_server_stops_is_answered() -> None:
 
 
 def test_a_connection_that_rests_too_long_is_closed() -> None:
-    for call in (posted("resources/read", {"uri": "test:///plain"}, 1), b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n"):
+    for call in (posted("resources/read", {"uri": "test:///plain"}, 1), b"GET /-/limits HTTP/1.1\r\n" + HOST + b"\r\n"):
         with listening(application(Memory()), Hasty) as port:
             assert statuses(raw(port, call)) == [200]
 
@@ -522,6 +523,102 @@ def test_a_server_that_stops_ends_its_streams_in_good_order() -> None:
     stream.close()
     connection.close()
     assert json.loads(rest)["id"] == 5
+
+
+class Endless(Provider):
+    """One resource of a terabyte that is made as it is read."""
+
+    name = "endless"
+    schemes = ("endless",)
+
+    def __init__(self) -> None:
+        self.reads = threading.Semaphore(0)
+        self.closed = threading.Event()
+
+    def routes(self) -> Sequence[Route]:
+        """Return the one there is."""
+        return (Route("endless:///all", self.read_all, mime_type="text/plain"),)
+
+    def read_all(self) -> Reading:
+        """Return the terabyte."""
+        return Reading((Stored(_Zeros(self), encoding="binary"),), etag="1")
+
+
+class _Zeros:
+    size = 1 << 40
+
+    def __init__(self, owner: Endless) -> None:
+        self._owner = owner
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return zeros."""
+        self._owner.reads.release()
+        return bytes(length)
+
+    def has_moved(self) -> bool:
+        """Return that it never does."""
+        return False
+
+    def close(self) -> None:
+        """Tell that nobody reads it any more."""
+        self._owner.closed.set()
+
+
+@contextmanager
+def downloading(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+        connection.sendall(b"GET /endless/all HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert statuses(connection.recv(65_536)) == [200]
+        yield connection
+
+
+def test_a_download_whose_client_has_gone_stops(caplog: pytest.LogCaptureFixture) -> None:
+    provider = Endless()
+    with listening(application(provider)) as port:
+        with downloading(port):
+            pass
+        assert provider.closed.wait(PATIENCE_S)
+    assert caplog.text == ""
+
+
+def test_a_server_that_stops_breaks_off_a_download_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    provider = Endless()
+    with ExitStack() as stack:
+        served = ExitStack()
+        port = served.enter_context(listening(application(provider)))
+        connection = stack.enter_context(downloading(port))
+        stopping = threading.Thread(target=served.close)
+        stopping.start()
+        with suppress(ConnectionError):
+            while connection.recv(1 << 20):
+                pass
+        stopping.join(PATIENCE_S)
+        assert not stopping.is_alive()
+    assert provider.closed.is_set()
+    assert caplog.text == ""
+
+
+def test_a_server_that_stops_breaks_off_a_download_that_nobody_reads(caplog: pytest.LogCaptureFixture) -> None:
+    provider = Endless()
+    with ExitStack() as stack, listening(application(provider)) as port:
+        stack.enter_context(downloading(port))
+    assert provider.closed.is_set()
+    assert "Traceback" not in caplog.text
+
+
+def test_a_resource_that_becomes_shorter_while_it_is_sent_breaks_off_without_a_traceback(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Zeros, "read", lambda _, start, length: bytes(length) if start < 1 << 20 else b"")
+    provider = Endless()
+    with listening(application(provider)) as port:
+        with downloading(port) as connection, suppress(ConnectionError):
+            while connection.recv(1 << 20):
+                pass
+        assert provider.closed.wait(PATIENCE_S)
+        assert statuses(raw(port, b"GET /-/limits HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")) == [200]
+    assert "Traceback" not in caplog.text
+    assert "/endless/all: an answer broke off: The resource became shorter while it was sent" in caplog.text
 
 
 # Our own client
@@ -711,7 +808,7 @@ def crowded(limit: int, limit_each: int = 1_000) -> App:
     return app
 
 
-HEALTH = b"GET /-/health HTTP/1.1\r\n" + HOST + b"Authorization: Bearer t\r\n\r\n"
+HEALTH = b"GET /-/limits HTTP/1.1\r\n" + HOST + b"Authorization: Bearer t\r\n\r\n"
 
 
 def connect(port: int) -> socket.socket:
@@ -743,7 +840,7 @@ def test_connections_without_a_token_lock_nobody_out() -> None:
 def test_a_connection_on_which_nobody_was_let_in_is_closed_soon() -> None:
     with listening(crowded(100), Crowded) as port, ExitStack() as stack:
         silent, refused, welcome = (stack.enter_context(connect(port)) for _ in range(3))
-        refused.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n")
+        refused.sendall(b"GET /-/limits HTTP/1.1\r\n" + HOST + b"\r\n")
         assert statuses(refused.recv(10_000)) == [401]
         welcome.sendall(HEALTH)
         assert statuses(welcome.recv(10_000)) == [200]

@@ -215,10 +215,13 @@ def word(uri: str, error: RequestError) -> RequestError:
         return not_found(uri)
     if not isinstance(error, InvalidArguments):
         return faulty(f"query params not supported on {echo(uri)}", uri)
-    known = [problem for problem in error.problems if problem.fault != "unknown"]
+    known = [problem for problem in error.problems if problem.name in CAPS and problem.fault != "unknown"]
     if known:
         return faulty(_number_problem(min(known, key=lambda one: [*CAPS].index(one.name)), uri), uri)
-    return faulty(f"unsupported query param '{echo(error.problems[0].name)}' on {echo(uri)}", uri)
+    first = error.problems[0]
+    has_query = any(f"{name}, " in first.expected for name in CAPS)
+    what = f"unsupported query param '{echo(first.name)}'" if has_query else "query params not supported"
+    return faulty(f"{what} on {echo(uri)}{f' ({first.expected})' if first.expected else ''}", uri)
 
 
 def _escape(text: str) -> str:

@@ -42,7 +42,7 @@ class GitHistory(Provider):
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route("git://log{?at,skip,format}", self.read_log, title="Commits, newest first"),
+            Route("git://log{?at,skip,format}", self.read_log, title="Commits, newest first", example="at=HEAD~3"),
             Route("git://commit/{+id}{?skip,format}", self.read_commit, title="A commit and what it changed"),
             Route(
                 "git://diff/{+range}{?skip,format}",

@@ -150,7 +150,7 @@ class Assembler:
             return []
         if self._redact is not None:
             [text] = self._redact([text])
-        return [self._line(text, lost, is_partial=is_partial)]
+        return [make_line(text, lost, self._max_bytes, is_partial=is_partial)]
 
     def _whole(self, texts: list[str]) -> list[LogLine]:
         """Return lines that came complete."""
@@ -161,18 +161,21 @@ class Assembler:
         lines = []
         for text in texts:
             size = len(text) if text.isascii() else len(text.encode())
-            lines.append(LogLine(text, size + 1) if size <= longest else self._line(text, 0, is_partial=False))
+            is_short = size <= longest
+            lines.append(LogLine(text, size + 1) if is_short else make_line(text, 0, self._max_bytes, is_partial=False))
         return lines
 
-    def _line(self, text: str, lost: int, *, is_partial: bool) -> LogLine:
-        data = text.encode()
-        total = len(data) + lost
-        if total <= self._max_bytes - 1:
-            return LogLine(text, total + 1, is_partial=is_partial)
-        kept = data[: self._max_bytes - MARK_ROOM].decode(errors="ignore")
-        cut = total - len(kept.encode())
-        text = f"{kept}…[cut {cut} bytes]"
-        return LogLine(text, len(text.encode()) + 1, cut, is_partial)
+
+def make_line(text: str, lost: int, max_bytes: int, *, is_partial: bool) -> LogLine:
+    """Return a line of a log; one that is too long, or of which `lost` bytes are gone already, is cut and says so."""
+    data = text.encode()
+    total = len(data) + lost
+    if total <= max_bytes - 1:
+        return LogLine(text, total + 1, is_partial=is_partial)
+    kept = data[: max_bytes - MARK_ROOM].decode(errors="ignore")
+    cut = total - len(kept.encode())
+    text = f"{kept}…[cut {cut} bytes]"
+    return LogLine(text, len(text.encode()) + 1, cut, is_partial)
 
 
 def _is_plain(data: bytes, longest: int) -> bool:

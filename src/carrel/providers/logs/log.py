@@ -49,8 +49,35 @@ class Bounds(Value, frozen=True):
         return Assembler(self.max_bytes, Redactor() if self.redact else None)
 
 
+class Retention(Value, frozen=True):
+    """How many logs of other machines are kept, for how long, and how many bytes they may have on disk."""
+
+    max_logs: int
+    days: int
+    total_bytes: int
+
+
+class LogOrigin(Value, frozen=True):
+    """Where a log was sent from. `key` is the hash of the sender's secret: only the sender may add to the log."""
+
+    branch: str = ""
+    commit: str = ""
+    job: str = ""
+    key: str = ""
+
+    def meta(self) -> dict[str, object]:
+        """Return the `_meta` of a list entry and of a read."""
+        named = {"branch": self.branch, "commit": self.commit, "job": self.job}
+        return {f"dev.carrel/{name}": value for name, value in named.items() if value}
+
+    @property
+    def description(self) -> str:
+        """The job, branch and commit in a few words."""
+        return " ".join(filter(None, (self.job, f"on {self.branch}" if self.branch else "", self.commit[:12])))
+
+
 class LogFacts(Value, frozen=True):
-    """The facts of a log beside its lines."""
+    """The facts of a log beside its lines. `origin` is set for a log that another machine sent."""
 
     kind: Kind
     id: str
@@ -65,6 +92,7 @@ class LogFacts(Value, frozen=True):
     newest: int = 0
     dropped_entries: int = 0
     dropped_bytes: int = 0
+    origin: LogOrigin | None = None
 
     @property
     def uri(self) -> str:
@@ -103,7 +131,9 @@ class LogFacts(Value, frozen=True):
     @property
     def description(self) -> str:
         """The state and the size of the log in one line."""
-        return f"{self.ending}, {self.entries} entries, {self.dropped_entries} dropped"
+        counted = f"{self.ending}, {self.entries} entries, {self.dropped_entries} dropped"
+        sent = "" if self.origin is None else self.origin.description
+        return f"{sent}: {counted}" if sent else counted
 
     def meta(self) -> dict[str, object]:
         """Return the `_meta` of a list entry and of a read."""
@@ -115,6 +145,7 @@ class LogFacts(Value, frozen=True):
             "dev.carrel/exit-code": self.exit_code,
             "dev.carrel/started-at": iso(self.started_ms),
             "dev.carrel/duration-ms": self.duration_ms,
+            **({} if self.origin is None else self.origin.meta()),
         }
 
 

@@ -1,4 +1,4 @@
-"""All logs: those of this server's processes in memory, and those of `carrel run` on disk."""
+"""All logs: those of this server's processes in memory, and those of `carrel run` and of other machines on disk."""
 
 import contextlib
 import os
@@ -11,9 +11,9 @@ from typing import Final
 from carrel.core.provider import Changes
 from carrel.core.record import replace
 from carrel.providers.logs import spool
-from carrel.providers.logs.log import KINDS, Bounds, Kind, Log, LogFacts
+from carrel.providers.logs.log import KINDS, Kind, Log, LogFacts
 from carrel.providers.logs.ring import LogEntry
-from carrel.providers.logs.spool import SpooledLog
+from carrel.providers.logs.spooled_log import SpoolBounds, SpooledLog, ended_facts, is_reporting
 from carrel.providers.logs.uris import ID
 
 READ_BACK: Final = 8
@@ -30,7 +30,7 @@ States = dict[tuple[Kind, str], spool.Token | None]
 class LogIndex:
     """All logs. Safe to use from several threads."""
 
-    def __init__(self, root: str, bounds: Bounds, max_logs: int) -> None:
+    def __init__(self, root: str, bounds: SpoolBounds, max_logs: int) -> None:
         self._root = root
         self._bounds = bounds
         self._max_logs = max_logs
@@ -48,7 +48,7 @@ class LogIndex:
             number = time_ns() // 1_000
             while any((one, f"{name}_{number}") in self._logs for one in KINDS):
                 number += 1
-            log = Log(kind, f"{name}_{number}", program, self._bounds, number // 1_000)
+            log = Log(kind, f"{name}_{number}", program, self._bounds.own, number // 1_000)
             ended = [key for key, one in self._logs.items() if not one.facts.is_running]
             gone = ended[: max(0, len(self._logs) + 1 - self._max_logs)]
             for key in gone:
@@ -112,11 +112,21 @@ class LogIndex:
         known = self._ended.get((kind, name))
         if known is not None and known[0] == token:
             return known[1]
-        reading = self._read(kind, name)
-        if reading is None or reading.facts.is_running:
+        facts = self._facts_on_disk(kind, name)
+        if facts is None or facts.is_running:
             self._ended.pop((kind, name), None)
         else:
-            self._ended[kind, name] = (token, reading.facts)
+            self._ended[kind, name] = (token, facts)
+        return facts
+
+    def _facts_on_disk(self, kind: Kind, name: str) -> LogFacts | None:
+        """Return the facts of a log on disk, without its lines where the file has them counted."""
+        with contextlib.suppress(OSError), spool.opened(self._root, kind) as folder:
+            with spool.file(folder, name + spool.SUFFIX) as descriptor:
+                counted = ended_facts(descriptor, kind, name)
+            if counted is not None:
+                return counted
+        reading = self._read(kind, name)
         return None if reading is None else reading.facts
 
     def _names(self, kind: Kind) -> list[str]:
@@ -138,6 +148,8 @@ class LogIndex:
                 with spool.opened(self._root, kind) as folder, spool.file(folder, name + spool.SUFFIX) as descriptor:
                     is_running = spool.is_locked(descriptor)
                     reading.update(descriptor)
+                    if reading.facts.origin is not None:
+                        is_running = is_reporting(os.fstat(descriptor).st_mtime)
                     now = os.stat(name + spool.SUFFIX, dir_fd=folder, follow_symlinks=False)
             except OSError:
                 return None

@@ -6,10 +6,11 @@ logs://build/{id}{?start,length,tail,since,stream,format}  the output of a build
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
-from carrel.core.errors import ConfigError, NotFound
+from carrel.core.errors import ConfigError, Conflict, NotFound, ProviderError
 from carrel.core.isotime import iso
 from carrel.core.limits import LIST_TTL_MS
 from carrel.core.model import (
@@ -25,10 +26,20 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
-from carrel.core.provider import Call, Ceiling, Changes, Document, Project, Protection, Provider, Route
+from carrel.core.provider import (
+    Call,
+    Ceiling,
+    Changes,
+    Document,
+    Project,
+    Protection,
+    Provider,
+    Route,
+)
 from carrel.core.record import replace
+from carrel.core.store_address import StoreAddress
 from carrel.providers.logs import spool, uris
-from carrel.providers.logs.log import KINDS, Bounds, Kind, LogFacts
+from carrel.providers.logs.log import KINDS, Bounds, Kind, LogFacts, Retention
 from carrel.providers.logs.log_index import LogIndex
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
 from carrel.providers.logs.ring import LogEntry, Stream
@@ -39,13 +50,18 @@ from carrel.providers.logs.settings import (
     check_commands,
     is_flutter_project,
 )
+from carrel.providers.logs.spooled_log import SpoolBounds
 from carrel.providers.logs.uris import FolderQuery, LogQuery
 
 if TYPE_CHECKING:
     from carrel.providers.logs.log_index import Snapshot
+    from carrel.providers.logs.pushed_logs import PushedLogs
+    from carrel.providers.logs.team_logs import TeamLogIndex, TeamLogs
     from carrel.providers.logs.tools import ProcessTools
 
 MAX_CHILDREN: Final = 1_000
+_LEAST_LINE: Final = 64
+"""Bytes of a log from another machine for each line that is kept of it."""
 
 
 class Logs(Provider):
@@ -65,23 +81,34 @@ class Logs(Provider):
         max_logs: Ceiling = Ceiling(64),
         redact: Protection = Protection(True),
         spool_logs: int = 64,
+        pushed_max_bytes: Ceiling = Ceiling(4_194_304),
+        pushed_logs: Ceiling = Ceiling(200),
+        pushed_days: Ceiling = Ceiling(30),
+        pushed_total_bytes: Ceiling = Ceiling(268_435_456),
         flutter: FlutterSettings | None = None,
         processes: ProcessSettings | None = None,
         commands: dict[str, CommandSettings] | None = None,
     ) -> None:
         del spool_logs  # read by `carrel run`
-        if max_logs < 1:
-            raise ConfigError("[logs] max_logs: expected a whole number, 1 or more")
+        for key, count in (("max_logs", max_logs), ("pushed_logs", pushed_logs)):
+            if count < 1:
+                raise ConfigError(f"[logs] {key}: expected a whole number, 1 or more")
         check_commands(project.root, commands or {})
         self._project = project
         self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
-        self._index = LogIndex(project.root, Bounds(max_bytes, max_entries, redact).check(), max_logs)
+        own = Bounds(max_bytes, max_entries, redact).check()
+        pushed = Bounds(pushed_max_bytes, max(1, pushed_max_bytes // _LEAST_LINE), redact).check()
+        self._bounds = SpoolBounds(own, pushed)
+        self._index = LogIndex(project.root, self._bounds, max_logs)
+        self._retention = Retention(pushed_logs, pushed_days, pushed_total_bytes)
+        self._pushed: PushedLogs | None = None
+        self._team = None if project.store is None else self._open_team(project.store, max_logs)
         self._made: ProcessTools | None = None
         self.has_tools = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
 
     def routes(self) -> Sequence[Route]:
         fingerprint = partial(self.fingerprint_of_folder, None)
-        top = Route("logs://", self.read_top, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
+        top = Route("logs://", self.read_top, mime_type=FOLDER_TYPE, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
         return (top, *self._routes_of("run"), *self._routes_of("build"))
 
     def _routes_of(self, kind: Kind) -> Iterator[Route]:
@@ -94,9 +121,10 @@ class Logs(Provider):
             query=uris.LOG_QUERY,
             fingerprint=partial(self.fingerprint_of_log, kind),
             takes_uri=True,
+            append=partial(self.append, kind),
         )
         read, fingerprint = partial(self.read_folder, kind), partial(self.fingerprint_of_folder, kind)
-        yield Route(f"logs://{kind}", read, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
+        yield Route(f"logs://{kind}", read, mime_type=FOLDER_TYPE, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
 
     def canonical(self, uri: str) -> str:
         """Return the one spelling; some hosts and URL libraries drop slashes."""
@@ -106,13 +134,13 @@ class Logs(Provider):
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield every log in URI order, after the URI `after`."""
-        for facts in self._index.facts():
+        for facts in self._facts():
             if facts.uri > after:
                 yield _entry(facts)
 
     def documents(self) -> Iterator[Document]:
         """Yield every log with its ETag."""
-        for facts in self._index.facts():
+        for facts in self._facts():
             entry = _entry(facts)
             yield Document(facts.uri, facts.etag, entry.title, entry.mime_type, facts.size, facts.modified_ms)
 
@@ -136,6 +164,21 @@ class Logs(Provider):
             raise NotFound(uri)
         return _reading(*found, query)
 
+    def append(self, kind: Kind, id: str, data: bytes, query: LogQuery, uri: str) -> Mapping[str, object]:  # noqa: A002 as in the template
+        """Add lines that another machine sent."""
+        del query
+        if not uris.ID.fullmatch(id):
+            raise NotFound(uri)
+        if self._team is not None:
+            if self._index.snapshot(kind, id) is not None:
+                raise Conflict(f"There is a log {id} of this machine; choose another name")
+            return self._team[0].append(kind, id, data)
+        if self._pushed is None:
+            from carrel.providers.logs.pushed_logs import PushedLogs  # loaded where logs are sent
+
+            self._pushed = PushedLogs(self._project.root, self._bounds, self._retention)
+        return self._pushed.append(kind, id, data)
+
     def fingerprint_of_log(self, kind: Kind, query: LogQuery, uri: str, **name: str) -> str | None:
         """Return the ETag of a log; None if there is no such log."""
         found = self._find(kind, name["id"], query, uri)
@@ -145,7 +188,38 @@ class Logs(Provider):
         if not uris.ID.fullmatch(name):
             raise NotFound(uri)
         uris.check_part(query, uri)
-        return self._index.snapshot(kind, name)
+        return self._snapshot(kind, name)
+
+    # Logs of this machine and, with a store, of the team
+
+    def _open_team(self, address: StoreAddress, max_logs: int) -> "tuple[TeamLogs, TeamLogIndex]":
+        from carrel.providers.logs.team_logs import TeamLogIndex, TeamLogs  # loads the database's driver
+
+        logs = TeamLogs(address, self._bounds, self._retention)
+        return logs, TeamLogIndex(logs, self._bounds, max_logs)
+
+    def _refresh(self) -> None:
+        """See what other replicas were sent; while the store is away, lists have what was known before."""
+        if self._team is not None:
+            with suppress(ProviderError):
+                self._team[0].refresh()
+
+    def _facts(self, kind: Kind | None = None) -> list[LogFacts]:
+        """Return the facts of every log, in the order of their URIs."""
+        own = self._index.facts(kind)
+        if self._team is None:
+            return own
+        self._refresh()
+        known = {facts.uri: facts for facts in (*self._team[1].facts(kind), *own)}
+        return [known[uri] for uri in sorted(known)]
+
+    def _snapshot(self, kind: Kind, name: str) -> "Snapshot | None":
+        """Return a log at this moment, or None; raise if only the store could have it, and it is away."""
+        own = self._index.snapshot(kind, name)
+        if own is not None or self._team is None:
+            return own
+        self._team[0].refresh()
+        return self._team[1].snapshot(kind, name)
 
     def read_top(self, query: FolderQuery) -> Reading:
         """Return the two folders of logs."""
@@ -154,7 +228,7 @@ class Logs(Provider):
 
     def read_folder(self, kind: Kind, query: FolderQuery) -> Reading:
         """Return one small item for each log, so that a host can build a listing from the URIs."""
-        logs = [facts for facts in self._index.facts(kind) if facts.id > query.after]
+        logs = [facts for facts in self._facts(kind) if facts.id > query.after]
         items = tuple(map(_child, logs[:MAX_CHILDREN])) or (Text("", FOLDER_TYPE),)
 
         def more(count: int) -> str | None:
@@ -165,7 +239,7 @@ class Logs(Provider):
     def fingerprint_of_folder(self, kind: Kind | None, query: FolderQuery) -> str:
         """Return a token of the logs of a kind, or of all logs."""
         del query
-        return " ".join(f"{facts.id} {facts.state}" for facts in self._index.facts(kind))
+        return " ".join(f"{facts.id} {facts.state}" for facts in self._facts(kind))
 
     # Completion and watching
 
@@ -175,18 +249,27 @@ class Logs(Provider):
         offered: Sequence[str] = {"stream": get_args(Stream), "format": get_args(Format)}.get(variable, ())
         if variable == "id":
             kind: Kind = "build" if template.startswith("logs://build/") else "run"
-            newest = sorted(self._index.facts(kind), key=lambda facts: (facts.started_ms, facts.id), reverse=True)
+            newest = sorted(self._facts(kind), key=lambda facts: (facts.started_ms, facts.id), reverse=True)
             offered = [facts.id for facts in newest]
         fitting = tuple(one for one in offered if one.startswith(value))
         return Completion(fitting, total=len(fitting), has_more=False)
 
     def list_fingerprint(self) -> str:
         """Return a token that changes when a log appears or disappears."""
-        return self._index.survey()
+        if self._team is None:
+            return self._index.survey()
+        self._refresh()
+        return f"{self._index.survey()}\n{self._team[1].survey()}"
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report new lines and logs until stopped."""
-        return self._index.watch(changes)
+        ends = [index.watch(changes) for index in (self._index, *((self._team[1],) if self._team else ()))]
+
+        def end() -> None:
+            for one in ends:
+                one()
+
+        return end
 
     # Tools
 
@@ -205,7 +288,7 @@ class Logs(Provider):
 
     def health(self) -> Meta:
         """Return the number of logs and of running processes, and problems."""
-        logs = self._index.facts()
+        logs = self._facts()
         fault = spool.fault(self._project.root)
         problems = [f"the logs on disk are not served: {fault}"] if fault else []
         missing = self._missing_program()
@@ -228,6 +311,8 @@ class Logs(Provider):
         """End every process with its group."""
         if self._made is not None:
             self._made.close()
+        if self._team is not None:
+            self._team[0].close()
 
 
 def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) -> Reading:

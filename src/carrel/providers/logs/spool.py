@@ -8,19 +8,17 @@ Torn and foreign lines are skipped. No link is followed, and folders of other us
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from json.encoder import encode_basestring
+from collections.abc import Iterable, Iterator, Sequence
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
+from typing import TYPE_CHECKING, Final
 
-from carrel.core.record import replace
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE, keep_out_of_git
 from carrel.files.sandbox import belongs_here
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Kind, LogFacts, State, now_ms, with_ring
 from carrel.providers.logs.ring import LogEntry, LogLine, Stream
+from carrel.providers.logs.spool_lines import End, Header, dropped_line, end_line, entry_line, header_line, parse
 
 if TYPE_CHECKING:
     from carrel.providers.logs.lines import Assembler
@@ -32,9 +30,9 @@ REWRITE_AT: Final = 4
 """A file that is this many times larger than the bounds of a log is rewritten."""
 
 _HALF_MADE_NS: Final = 60 * 10**9
-_STATES: Final = frozenset(get_args(State))
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW_FILE_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
@@ -114,8 +112,7 @@ class SpoolWriter:
         """Write unfinished lines and the end, and close the file."""
         for stream, assembler in self._assemblers.items():
             self._enter(assembler.flush(is_end=True), stream, self._ring.newest)
-        ending = {"end": state, "exit_code": exit_code, "ms": now_ms()}
-        self._write(f"{json.dumps(ending)}\n")
+        self._write(end_line(End(state, exit_code, now_ms())))
         self.close()
 
     def close(self) -> None:
@@ -132,46 +129,66 @@ class SpoolWriter:
         ring.extend(lines, now_ms(), stream)
         count = min(len(ring.entries), ring.newest - before)
         new = [ring.entries[at] for at in range(-count, 0)]
-        texts = [_json_line(entry) for entry in new]
+        texts = [entry_line(entry) for entry in new]
         if ring.newest - before > count:
-            dropped = {"dropped_entries": ring.dropped_entries, "dropped_bytes": ring.dropped_bytes}
-            texts.insert(0, f"{json.dumps(dropped)}\n")
+            texts.insert(0, dropped_line(ring.dropped_entries, ring.dropped_bytes))
         self._write("".join(texts))
         if self._size > max(self._limit, 2 * self._size_after_rewrite):
             self._rewrite()
 
     def _rewrite(self) -> None:
         """Write the kept lines to a new file, which is locked before it gets its name."""
-        facts = self._facts
-        header = {
-            "id": facts.id,
-            "program": facts.program,
-            "ms": facts.started_ms,
-            "dropped_entries": self._ring.dropped_entries,
-            "dropped_bytes": self._ring.dropped_bytes,
-        }
-        text = "".join([f"{json.dumps(header)}\n", *map(_json_line, self._ring.entries)])
+        facts = with_ring(self._facts, self._ring)
         with opened(self._root, facts.kind, is_made=True) as folder:
-            hidden = f".{facts.id}.new"
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(hidden, dir_fd=folder)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            before, self._descriptor = self._descriptor, os.open(hidden, flags, FILE_MODE, dir_fd=folder)
-            self._size = 0
+            before = self._descriptor
             try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._write(text)
-                os.rename(hidden, f"{facts.id}{SUFFIX}", src_dir_fd=folder, dst_dir_fd=folder)
+                self._descriptor, self._size = -1, 0
+                self._descriptor, self._size = write_whole(folder, facts, self._ring.entries)
             finally:
                 if before >= 0:
                     os.close(before)
         self._size_after_rewrite = self._size
 
     def _write(self, text: str) -> None:
-        data = memoryview(text.encode())
-        self._size += len(data)
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        self._size += write(self._descriptor, text)
+
+
+def write_whole(folder: int, facts: LogFacts, entries: Iterable[LogEntry]) -> tuple[int, int]:
+    """Write a log to a new file, which replaces the old one; return its locked descriptor and its size."""
+    hidden = f".{facts.id}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(hidden, dir_fd=folder)
+    descriptor = os.open(hidden, _NEW_FILE_FLAGS, FILE_MODE, dir_fd=folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        size = write(descriptor, "".join([header_line(facts), *map(entry_line, entries)]))
+        os.rename(hidden, f"{facts.id}{SUFFIX}", src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, size
+
+
+def write(descriptor: int, text: str) -> int:
+    """Write a text and return its bytes."""
+    data = memoryview(text.encode())
+    size = len(data)
+    while data:
+        data = data[os.write(descriptor, data) :]
+    return size
+
+
+def write_mirrored(folder: int, name: str, data: bytes, *, is_new: bool, modified_ns: int) -> int:
+    """Write a log as it is elsewhere, or add to it; return its inode. A new one replaces the old one when whole."""
+    written = f".{name}.new" if is_new else name + SUFFIX
+    flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags |= os.O_CREAT | os.O_TRUNC if is_new else os.O_APPEND
+    with open(written, "wb", opener=lambda path, _: os.open(path, flags, FILE_MODE, dir_fd=folder)) as file:
+        file.write(data)
+    os.utime(written, ns=(modified_ns, modified_ns), dir_fd=folder)
+    if is_new:
+        os.rename(written, name + SUFFIX, src_dir_fd=folder, dst_dir_fd=folder)
+    return os.stat(name + SUFFIX, dir_fd=folder).st_ino
 
 
 def _free_id(root: str, kind: Kind, name: str) -> str:
@@ -184,16 +201,8 @@ def _free_id(root: str, kind: Kind, name: str) -> str:
     return f"{name}_{number}"
 
 
-def _json_line(entry: LogEntry) -> str:
-    line = entry.line
-    more = f',"cut":{line.cut}' if line.cut else ""
-    more += ',"partial":true' if line.is_partial else ""
-    text = encode_basestring(line.text)
-    return f'{{"seq":{entry.seq},"ms":{entry.time_ms},"stream":"{entry.stream}","text":{text}{more}}}\n'
-
-
 def prune(root: str, keep: int) -> None:
-    """Remove the oldest ended logs, and unfinished files that a crash left."""
+    """Remove the oldest ended logs of this machine, and unfinished files that a crash left."""
     ended: list[tuple[int, Kind, str]] = []
     for kind in KINDS:
         with contextlib.suppress(OSError), opened(root, kind) as folder:
@@ -204,7 +213,7 @@ def prune(root: str, keep: int) -> None:
                         # A young file may be in use by its writer, which even a test of its lock could disturb.
                         if time_ns() - modified > _HALF_MADE_NS and not is_locked(descriptor):
                             os.unlink(name, dir_fd=folder)
-                    elif not is_locked(descriptor):
+                    elif not is_locked(descriptor) and not is_pushed(descriptor):
                         ended.append((modified, kind, name))
     for _, kind, name in sorted(ended)[: max(0, len(ended) - keep)]:
         with contextlib.suppress(OSError), opened(root, kind) as folder:
@@ -221,6 +230,32 @@ def file(folder: int, name: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+HEADER_BYTES: Final = 4_096
+"""Bytes at the beginning of a file in which its header stands."""
+_END_BYTES: Final = 1_024
+"""Bytes at the end of a file in which the line about the end stands."""
+
+
+def header_of(descriptor: int) -> Header | None:
+    """Return the header of a log; None if the file is not one."""
+    found = parse(os.pread(descriptor, HEADER_BYTES, 0).partition(b"\n")[0])
+    return found if isinstance(found, Header) else None
+
+
+def end_of(descriptor: int) -> End | None:
+    """Return how the process of a log ended; None if the last line does not say so."""
+    size = os.fstat(descriptor).st_size
+    last = os.pread(descriptor, _END_BYTES, max(0, size - _END_BYTES)).removesuffix(b"\n").rpartition(b"\n")[2]
+    found = parse(last)
+    return found if isinstance(found, End) else None
+
+
+def is_pushed(descriptor: int) -> bool:
+    """Return whether another machine sent the log."""
+    header = header_of(descriptor)
+    return header is not None and header.origin is not None
 
 
 def is_locked(descriptor: int) -> bool:
@@ -242,92 +277,3 @@ def token(root: str, kind: Kind, name: str) -> Token | None:
         status = os.fstat(descriptor)
         return status.st_ino, status.st_size, status.st_mtime_ns, is_locked(descriptor)
     return None
-
-
-class SpooledLog:
-    """A log that is read from disk, each line once."""
-
-    def __init__(self, kind: Kind, name: str, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self._most = 16 * bounds.max_bytes + (1 << 20)
-        self._place = 0
-        self.inode = 0
-        self.ring = bounds.ring()
-        self.facts = LogFacts(kind, name, "", 0)
-        self.has_end = False
-        self.is_log = False
-
-    def update(self, descriptor: int) -> None:
-        """Read what was added to the file."""
-        status = os.fstat(descriptor)
-        if status.st_ino != self.inode or status.st_size < self._place:
-            # A rewritten file holds everything that is kept, with the same numbers.
-            self.inode, self._place, self.has_end = status.st_ino, 0, False
-            self.ring = self._bounds.ring()
-        if status.st_size - self._place > self._most:
-            self._take(os.pread(descriptor, 4_096, 0).partition(b"\n")[0])
-            self._place = status.st_size - self._most
-        data = os.pread(descriptor, self._most, self._place)
-        lines = data.split(b"\n")
-        self._place += len(data) - len(lines.pop())
-        for line in lines:
-            self._take(line)
-        self.facts = replace(with_ring(self.facts, self.ring), modified_ms=status.st_mtime_ns // 1_000_000)
-
-    def _take(self, line: bytes) -> None:
-        """Add one line; skip a torn or foreign one."""
-        try:
-            given = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(given, dict):
-            return
-        if "seq" in given:
-            self._take_entry(given)
-        elif "end" in given:
-            state, code, ended = given["end"], given.get("exit_code"), given.get("ms")
-            if isinstance(state, str) and state in _STATES and (code is None or _is_count(code)) and _is_count(ended):
-                self.facts = replace(self.facts, state=state, exit_code=code, ended_ms=ended)
-                self.has_end = True
-        else:
-            self._take_counts(given)
-
-    def _take_counts(self, given: dict[str, Any]) -> None:
-        """Add the header, or the number of entries that were dropped before the next one."""
-        if isinstance(given.get("program"), str) and _is_count(given.get("ms")):
-            self.is_log = True
-            program = _sound(given["program"])[:200]
-            self.facts = replace(self.facts, program=program, started_ms=given["ms"])
-        if _is_count(given.get("dropped_entries")) and _is_count(given.get("dropped_bytes")):
-            self.ring = self._bounds.ring()
-            self.ring.dropped_entries = self.ring.newest = given["dropped_entries"]
-            self.ring.dropped_bytes = given["dropped_bytes"]
-
-    def _take_entry(self, given: dict[str, Any]) -> None:
-        seq, time_ms, stream, text = given["seq"], given.get("ms"), given.get("stream"), given.get("text")
-        if not (
-            _is_count(seq)
-            and _is_count(time_ms)
-            and isinstance(stream, str)
-            and stream in STREAMS
-            and isinstance(text, str)
-        ):
-            return
-        text = _sound(text)
-        size = len(text.encode()) + 1
-        if seq > self.ring.newest and size <= self._bounds.max_bytes:
-            cut = given.get("cut")
-            line = LogLine(text, size, cut if _is_count(cut) else 0, given.get("partial") is True)
-            self.ring.restore(LogEntry(seq, time_ms, stream, line))
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
-
-
-def _sound(text: str) -> str:
-    """Return a text, which may come from another program, without control characters."""
-    if text.isprintable():
-        return text
-    text = text.encode(errors="replace").decode()
-    return "".join(c for c in text if c == "\t" or not (c < " " or "\x7f" <= c <= "\x9f"))

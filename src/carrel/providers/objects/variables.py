@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import date
 from typing import Final
 
-from carrel.core.arguments import Schema, convert, describe, schema_of
+from carrel.core.arguments import PARAMETERS, Schema, convert, describe, known_parameters, schema_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, echo
 from carrel.core.template import UriTemplate
 from carrel.providers.objects.protocol import Pair
@@ -38,10 +38,9 @@ class Variables:
         given = dict(texts)
         for name, text in query:
             if name not in self._template.query_variables:
-                known = ", ".join(name for name in self._template.variables if name not in self.of_path)
-                raise BadArgument(
-                    f"Invalid parameter: {echo(name)} ({f'known: {known}' if known else 'none is known'})"
-                )
+                own = [name for name in self._template.variables if name not in self.of_path]
+                known = known_parameters(own, PARAMETERS)
+                raise BadArgument(f"Invalid parameter: {echo(name)} ({known})")
             if name in given:
                 raise BadArgument(f"Invalid parameter: {name} (given twice)")
             given[name] = text

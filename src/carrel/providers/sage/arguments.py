@@ -77,6 +77,12 @@ class ListFailures(Value, frozen=True):
     query: Annotated[str, Argument(description="Words to search for. Without it, all failures are listed.")] = ""
 
 
+class Guarded(Value, frozen=True, kw_only=True, rename={"if_match": "ifMatch"}):
+    """The argument that all tools have that write."""
+
+    if_match: Annotated[str, Argument(description="Write nothing unless this is the item's ETag.")] | None = None
+
+
 class CodeRefArgument(Value, frozen=True):
     """A place in the code, as a caller names it."""
 
@@ -85,7 +91,7 @@ class CodeRefArgument(Value, frozen=True):
     relevance: str = ""
 
 
-class SaveCheckpoint(Value, frozen=True):
+class SaveCheckpoint(Value, frozen=True, rename={"if_match": "ifMatch"}):
     """Save the state of your research: the question, the thesis and the evidence for it."""
 
     core_question: Annotated[str, Argument(description="The question under research.")]
@@ -107,6 +113,9 @@ class SaveCheckpoint(Value, frozen=True):
     skill: Annotated[str, Argument(description="The skill it belongs to.")] = ""
     template: Annotated[str, Argument(description="The template it follows.")] = ""
     continues_from: PreviousId | None = None
+    if_match: (
+        Annotated[str, Argument(description="Write nothing unless this is the previous checkpoint's ETag.")] | None
+    ) = None
 
 
 class CodeLinkArgument(Value, frozen=True):
@@ -117,7 +126,7 @@ class CodeLinkArgument(Value, frozen=True):
     note: str = ""
 
 
-class SaveKnowledge(Value, frozen=True):
+class SaveKnowledge(Guarded, frozen=True):
     """Save knowledge for later. An item with the same id is replaced."""
 
     content: Annotated[str, Argument(description="The knowledge itself.")]
@@ -129,7 +138,7 @@ class SaveKnowledge(Value, frozen=True):
     code_links: Annotated[tuple[CodeLinkArgument, ...], Argument(description="Code that it is about.")] = ()
 
 
-class RecordFailure(Value, frozen=True):
+class RecordFailure(Guarded, frozen=True):
     """Record an approach that failed, why it failed and what was learned."""
 
     approach: Annotated[str, Argument(description="What was tried.")]
@@ -140,7 +149,7 @@ class RecordFailure(Value, frozen=True):
     related_to: RelatedIds = ()
 
 
-class WriteSystemFile(Value, frozen=True):
+class WriteSystemFile(Guarded, frozen=True):
     """Write a file, such as objective.md, that every conversation starts with."""
 
     filename: Annotated[str, Argument(description="The name, such as objective.md or pinned/reference.md.")]

@@ -84,8 +84,8 @@ def signature_of(found: os.stat_result) -> Signature:
 class SageFolders:
     """Handles of the Sage folder and its subfolders. None stands for a folder that is absent or must not be opened."""
 
-    def __init__(self, project: Project, folder: str) -> None:
-        self.data = DataFolder(project, folder, is_named="dir" in project.named, own=_own_names(folder))
+    def __init__(self, project: Project, folder: str, *, is_named: bool) -> None:
+        self.data = DataFolder(project, folder, is_named=is_named, own=_own_names(folder))
         self._roots: dict[str, tuple[tuple[int, int], Root | None]] = {}
         """The last device and inode of each folder, and its handle."""
         self._lock = Lock()

@@ -5,15 +5,21 @@ A read that fails raises `SageError` with the message and the kind that every cl
 
 import logging
 import os
-from typing import Final, Literal
+from contextlib import suppress
+from copy import copy
+from typing import TYPE_CHECKING, Final, Literal
 
+from carrel.core.content import etag_of, matches
 from carrel.core.errors import echo
+from carrel.core.model import Text
 from carrel.core.provider import Project
 from carrel.core.record import Value
+from carrel.core.store_address import StoreAddress
 from carrel.git.repository import Git
 from carrel.providers.sage import folders
 from carrel.providers.sage.code_links import ProjectCode
 from carrel.providers.sage.fields import BadFile, Fields, decode
+from carrel.providers.sage.folder_files import FolderFiles, MemoryFiles
 from carrel.providers.sage.folders import FileMissing, LinkOutside, SageFolders, Signature, segments_of
 from carrel.providers.sage.knowledge import KnowledgeFolder
 from carrel.providers.sage.names import checked
@@ -30,9 +36,12 @@ from carrel.providers.sage.rendering import (
 )
 from carrel.providers.sage.system_files import SystemFiles, mime_type_of
 
+if TYPE_CHECKING:
+    from carrel.providers.sage.team_files import TeamFiles
+
 log = logging.getLogger(__name__)
 
-ErrorKind = Literal["invalid", "not_found", "unreadable"]
+ErrorKind = Literal["invalid", "not_found", "unreadable", "conflict"]
 TUNING: Final = "tuning.yaml"
 MAX_TUNING_BYTES: Final = 1_048_576
 
@@ -45,6 +54,16 @@ class SageError(Exception):
         self.message = message
         self.kind: ErrorKind = kind
         self.candidates = candidates
+
+
+class SageConflict(SageError):
+    """An item is not the version that the caller has read: `given` and `current` are the ETags; None for no item."""
+
+    def __init__(self, uri: str, given: str, current: str | None) -> None:
+        now = "it does not exist" if current is None else f"read it again; its ETag is {current}"
+        super().__init__(f"Changed meanwhile: {echo(uri)} ({now})", "conflict")
+        self.given = echo(given)
+        self.current = current
 
 
 class ItemText(Value, frozen=True):
@@ -72,23 +91,44 @@ class SageMemory:
 
     def __init__(self, project: Project, folder: str, max_file_bytes: int) -> None:
         self.limit = max_file_bytes
-        self.home = SageFolders(project, folder)
+        self._team = None if project.store is None else _team_files(project.store)
+        if self._team is not None:
+            self.home = SageFolders(project, self._team.folder, is_named=True)
+        else:
+            self.home = SageFolders(project, folder, is_named="dir" in project.named)
+        self.files: MemoryFiles = self._team or FolderFiles(project, self.home.data)
         self.git = Git(project.root, project.environment)
         self.code = ProjectCode(project, self.git, max_file_bytes)
-        self.system = SystemFiles(self.home, max_file_bytes)
-        # Of a Markdown and a YAML file with one stem, the Markdown file counts.
-        parsers = {MARKDOWN: parse_checkpoint, LEGACY: parse_legacy_checkpoint}
-        self.checkpoints = RecordFolder(self.home, "checkpoints", max_file_bytes, parsers)
-        failure_parsers = {MARKDOWN: parse_failure}
-        self.failures = RecordFolder(self.home, "failures", max_file_bytes, failure_parsers, has_versions=True)
-        self.knowledge = KnowledgeFolder(self.home, max_file_bytes)
+        self._open_folders()
         self._tuning = Tuning()
         self._tuning_signature: Signature | None = None
+
+    def _open_folders(self) -> None:
+        """Have folders of which nothing is cached yet."""
+        self.system = SystemFiles(self.home, self.limit)
+        # Of a Markdown and a YAML file with one stem, the Markdown file counts.
+        parsers = {MARKDOWN: parse_checkpoint, LEGACY: parse_legacy_checkpoint}
+        self.checkpoints = RecordFolder(self.home, "checkpoints", self.limit, parsers)
+        failure_parsers = {MARKDOWN: parse_failure}
+        self.failures = RecordFolder(self.home, "failures", self.limit, failure_parsers, has_versions=True)
+        self.knowledge = KnowledgeFolder(self.home, self.limit)
 
     def close(self) -> None:
         """Close every handle."""
         self.home.close()
         self.code.close()
+        if self._team is not None:
+            self._team.close()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is kept in the team's store."""
+        return self._team is not None
+
+    def refresh(self) -> None:
+        """See what others wrote to the team's store; a folder is always read as it is now."""
+        if self._team is not None:
+            self._team.refresh()
 
     # Settings
 
@@ -135,6 +175,22 @@ class SageMemory:
         except (BadFile, Ambiguous) as error:
             raise _explain(kind, asked, error) from None
 
+    def check_unchanged(self, kind: str, name: str, given: str) -> None:
+        """Raise `SageConflict` unless an item has an ETag, in any format. The caller keeps other writers away."""
+        fresh = copy(self)
+        fresh._open_folders()  # within one tick of the clock, another version may look like the cached one
+        current = None
+        with suppress(BadFile, Ambiguous):
+            for form in (self.format(None), *FORMATS):
+                text = fresh._read_system(name) if kind == "system" else fresh._read(kind, name, form, resolves=True)
+                if not _is_named(text, name):
+                    break  # a part of an id means another item
+                etag = etag_of((Text(text.text),))
+                current = current or etag
+                if matches(given, etag):
+                    return
+        raise SageConflict(f"sage://{kind}/{name}", given, current)
+
     def _read(self, kind: str, name: str, form: Format, resolves: bool) -> ItemText:
         record: Checkpoint | FailureRecord | KnowledgeItem
         if kind == "checkpoint":
@@ -156,6 +212,18 @@ class SageMemory:
             raise LinkOutside
         read = self.system.read_file(*segments)
         return ItemText(decode(read.data, keeps_line_ends=True), mime_type_of(segments[-1]), read.modified_ms)
+
+
+def _is_named(item: ItemText, name: str) -> bool:
+    """Return whether a name is the whole id of an item."""
+    named = item.record.id if isinstance(item.record, KnowledgeItem | FailureRecord) else name
+    return named == name
+
+
+def _team_files(address: StoreAddress) -> "TeamFiles":
+    from carrel.providers.sage.team_files import TeamFiles  # loads the database's driver
+
+    return TeamFiles(address)
 
 
 def _explain(kind: str, asked: str, error: BadFile | Ambiguous) -> SageError:

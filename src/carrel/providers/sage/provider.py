@@ -105,16 +105,19 @@ class Sage(Provider):
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the system files, then all other entries, newest first within each kind."""
+        self.memory.refresh()
         return self.listing.entries(after)
 
     def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the system files, which are always listed, then each kind of memory, newest first."""
+        self.memory.refresh()
         return self.listing.kinds()
 
     def list_fingerprint(self) -> str:
         """Return a token that changes with any file."""
         from carrel.core.hashing import blake2b
 
+        self.memory.refresh()
         state = blake2b(digest_size=8)
         for name in FOLDERS:
             root = self.memory.home.root(name)
@@ -138,12 +141,13 @@ class Sage(Provider):
     def _fingerprint_of(self, uri: str) -> str:
         """Return the fingerprint of an entry."""
         kind, _, name = uri.removeprefix("sage://").partition("/")
-        return self.fingerprint_of_item(kind, uri, FormatQuery(), name=name)
+        return self._fingerprint(kind, uri, FormatQuery(), name)
 
     # Reading
 
     def read(self, kind: str, uri: str, query: FormatQuery, **name: str) -> Reading:
         """Return an item; a failure is a text, or an error if so configured."""
+        self.memory.refresh()
         [asked] = name.values()
         try:
             item = self.memory.read(kind, asked, query.format)
@@ -165,7 +169,11 @@ class Sage(Provider):
 
     def fingerprint_of_item(self, kind: str, uri: str, query: FormatQuery, **name: str) -> str:
         """Return a token that changes with the text, without walking git's history; raise for an invalid name."""
+        self.memory.refresh()
         [asked] = name.values()
+        return self._fingerprint(kind, uri, query, asked)
+
+    def _fingerprint(self, kind: str, uri: str, query: FormatQuery, asked: str) -> str:
         try:
             item = self.memory.read(kind, asked, query.format, resolves=False)
         except SageError as error:
@@ -180,6 +188,7 @@ class Sage(Provider):
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Sequence[str]:
         """Return the ids or file names that begin with the value, then those that contain it, newest first."""
         del variable, context
+        self.memory.refresh()
         kind = template.removeprefix("sage://").partition("/")[0]
         # The entries by kind are in the order of the kinds.
         every = [entry.name.partition("/")[2] for entry in self.listing.kinds()[KINDS.index(kind)]]
@@ -215,11 +224,19 @@ class Sage(Provider):
         """Return the system files and the relevant failures, within the budget."""
         from carrel.providers.sage.session_start import SessionText  # only at the start of a conversation
 
+        try:
+            self.memory.refresh()
+        except ProviderError:
+            return ""  # a conversation begins without its memory rather than not at all
         return SessionText(self._project, self.memory, *self._inject).text()
 
     def health(self) -> Meta:
         """Return the files that cannot be read, as many as are found in a short time."""
         problems: list[str] = []
+        try:
+            self.memory.refresh()
+        except ProviderError as error:
+            return {"folder": False, "problems": [error.message]}
         deadline = monotonic() + HEALTH_S
         for path, reason in self.listing.unlisted(with_hidden=False):
             if len(problems) >= HEALTH_PROBLEMS or monotonic() > deadline:

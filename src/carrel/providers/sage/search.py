@@ -53,7 +53,9 @@ class SageSearch:
 
     def __init__(self, memory: SageMemory, environment: Mapping[str, str], wanted: Literal["auto", "bm25"]) -> None:
         self._memory = memory
-        self._index = RecordIndex(index_path(cache_folder(environment), memory.home.path), WEIGHTS)
+        # The folder of a shared memory is this process's alone: so is its index, which is in memory.
+        cache = None if memory.is_shared else cache_folder(environment)
+        self._index = RecordIndex(index_path(cache, memory.home.path), WEIGHTS)
         self._embeddings = Embeddings(self._index) if wanted == "auto" and is_installed() else None
 
     def search(self, kind: str, query: str, limit: int = ALL) -> SearchResult:

@@ -6,14 +6,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Generic, Literal
 
 from carrel.core.arguments import Arguments
-from carrel.core.errors import echo
+from carrel.core.errors import ProviderError, echo
 from carrel.core.model import ResourceLink, Tool, ToolResult
 from carrel.core.provider import Project, ToolLevel
 from carrel.providers.sage import arguments
 from carrel.providers.sage.arguments import Given, Record, check
 from carrel.providers.sage.code_links import ResolvedLink
 from carrel.providers.sage.fields import BadFile
-from carrel.providers.sage.memory import SageError, SageMemory
+from carrel.providers.sage.memory import SageConflict, SageError, SageMemory
 from carrel.providers.sage.names import checked, split_uri
 from carrel.providers.sage.records import MARKS, Checkpoint, FailureRecord, KnowledgeItem, to_data
 from carrel.providers.sage.rendering import MIME_TYPES, minute_of, percent, render_failure, render_knowledge, tokens
@@ -79,6 +79,10 @@ class SageTools:
         """Call a tool; a failure is a result."""
         try:
             return self.run(name, given)
+        except ProviderError as error:
+            return ToolResult((error.message,), is_error=True, meta={"dev.carrel/error": error.word})
+        except SageConflict as error:
+            return _conflict(error)
         except SageError as error:
             meta: Data = {"dev.carrel/error": error.kind}
             if error.candidates:
@@ -87,6 +91,7 @@ class SageTools:
 
     def run(self, name: str, given: Given) -> ToolResult:
         """Call a tool; raise `SageError` if the call fails."""
+        self._memory.refresh()
         return self._allowed[name].run(self, given)
 
     def close(self) -> None:
@@ -196,7 +201,7 @@ class SageTools:
 
     def save_checkpoint(self, asked: arguments.SaveCheckpoint) -> ToolResult:
         record = arguments.checkpoint(asked, self._memory.limit)
-        saved = self.writer.save_checkpoint(record, continues=asked.continues_from is None)
+        saved = self.writer.save_checkpoint(record, continues=asked.continues_from is None, if_match=asked.if_match)
         return _saved(f"Checkpoint saved: {saved.id}", saved)
 
     def save_knowledge(self, asked: arguments.SaveKnowledge) -> ToolResult:
@@ -204,7 +209,7 @@ class SageTools:
         return _saved(f"Knowledge saved: {saved.id}", saved)
 
     def record_failure(self, asked: arguments.RecordFailure) -> ToolResult:
-        saved = self.writer.save_failure(arguments.failure(asked, self._memory.limit))
+        saved = self.writer.save_failure(arguments.failure(asked, self._memory.limit), if_match=asked.if_match)
         return _saved(f"Recorded failure: {saved.id}", saved)
 
     def write_system(self, asked: arguments.WriteSystemFile) -> ToolResult:
@@ -213,7 +218,7 @@ class SageTools:
             raise SageError(f"Invalid filename: {echo(filename)}", "invalid")
         arguments.needed("content", asked.content, self._memory.limit)
         content = asked.content.replace("\0", "")  # system files keep their line ends
-        saved = self.writer.save_system_file(filename, content, overwrite=asked.overwrite)
+        saved = self.writer.save_system_file(filename, content, overwrite=asked.overwrite, if_match=asked.if_match)
         return _saved(f"System file saved: {echo(filename)}", saved, "uri", "path")
 
     def _result(self, text: str, rows: Sequence[Data], data: Data) -> ToolResult:
@@ -248,6 +253,13 @@ def _link(uri: str, mime_type: str) -> ResourceLink:
 def _saved(text: str, saved: SavedItem, *names: str) -> ToolResult:
     """Return the result of a save, with the named fields of the item, or all of them."""
     return ToolResult((text, _link(saved.uri, MIME_TYPES["markdown"])), to_data(saved, *names))
+
+
+def _conflict(error: SageConflict) -> ToolResult:
+    """Return the result of a call that wrote nothing, because the item is another version, with both ETags."""
+    data = {"error": error.message, "code": error.kind, "status": 409, "ifMatch": error.given, "etag": error.current}
+    meta = {"dev.carrel/error": error.kind, "dev.carrel/if-match": error.given, "dev.carrel/etag": error.current}
+    return ToolResult((error.message,), data, is_error=True, meta=meta)
 
 
 def _within_budget(results: Sequence[Data], texts: Sequence[str]) -> str:

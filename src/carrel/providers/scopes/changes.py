@@ -7,14 +7,15 @@ canonical alias. A call that changes nothing leaves `updated_at` alone.
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from sqlite3 import Connection
 from typing import Final
 
 from carrel.core.errors import echo
 from carrel.core.record import Value
 from carrel.providers.scopes import queries
+from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.scope_errors import Archived, ScopeError, invalid
-from carrel.providers.scopes.values import MAX_POSITION, Scope, invent_alias, new_id
+from carrel.providers.scopes.values import MAX_POSITION, SCOPE_URI, Scope, invent_alias, new_id
+from carrel.stores.constraints import ConstraintViolated
 
 TRIES: Final = 20
 """How many aliases are generated: with two of three names taken, one call in three thousand fails."""
@@ -43,7 +44,7 @@ class Move(Value, frozen=True):
 
 
 def create(
-    connection: Connection,
+    connection: ScopesConnection,
     now: int,
     *,
     title: str,
@@ -67,10 +68,11 @@ def create(
     )
     insert(connection, scope, [(scope.alias, now)])
     touch(connection, now, parent_id)
+    connection.record(SCOPE_URI + scope.alias)
     return scope
 
 
-def insert(connection: Connection, scope: Scope, aliases: Iterable[tuple[str, int]]) -> None:
+def insert(connection: ScopesConnection, scope: Scope, aliases: Iterable[tuple[str, int]]) -> None:
     """Insert a row as it is, with its aliases."""
     with _named(scope.alias, scope.title):
         columns = Scope.__struct_fields__
@@ -80,7 +82,7 @@ def insert(connection: Connection, scope: Scope, aliases: Iterable[tuple[str, in
         insert_alias(connection, name, scope.id, created_at)
 
 
-def update(connection: Connection, now: int, scope: Scope, change: Change) -> Scope:
+def update(connection: ScopesConnection, now: int, scope: Scope, change: Change) -> Scope:
     """Set the values that differ; only their columns are written."""
     expected = change.expected_updated_at
     if expected is not None and expected != scope.updated_at:
@@ -100,6 +102,7 @@ def update(connection: Connection, now: int, scope: Scope, change: Change) -> Sc
             assignments = ", ".join(f"{column} = ?" for column in new)
             connection.execute(f"UPDATE scopes SET {assignments} WHERE id = ?", (*new.values(), scope.id))
         touch(connection, now, scope.id)
+        connection.record(SCOPE_URI + scope.alias)
     return _again(connection, scope)
 
 
@@ -112,7 +115,7 @@ def _next_status(scope: Scope, change: Change) -> str:
     return change.status
 
 
-def move(connection: Connection, now: int, scope: Scope, where: Move) -> Scope:
+def move(connection: ScopesConnection, now: int, scope: Scope, where: Move) -> Scope:
     """Move a scope below another parent, or among its siblings."""
     goal = None if where.parent is None else where.parent.id
     parent_id = goal if where.leaves else scope.parent_id
@@ -137,48 +140,51 @@ def move(connection: Connection, now: int, scope: Scope, where: Move) -> Scope:
         renumber(connection, after)
         if parent_id == scope.parent_id and after != before:
             touch(connection, now, parent_id)
+    connection.record(SCOPE_URI + scope.alias)
     return _again(connection, scope)
 
 
-def delete(connection: Connection, now: int, scope: Scope, *, cascade: bool) -> int:
+def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: bool) -> int:
     """Delete a scope and, with `cascade`, everything below it; return the number of scopes deleted."""
     count = queries.count_children(connection, scope.id)
     if count and not cascade:
         raise ScopeError("HAS_CHILDREN", f"Scope has {count} children: {scope.alias}")
-    connection.execute(
-        """WITH RECURSIVE beneath(id) AS (
-             SELECT ? UNION ALL SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)
+    removed = connection.count_changed(
+        """WITH RECURSIVE beneath(id) AS (SELECT id FROM scopes WHERE id = ? UNION ALL
+             SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)
            DELETE FROM scopes WHERE id IN (SELECT id FROM beneath)""",
         (scope.id,),
     )
-    removed = int(connection.execute("SELECT changes()").fetchone()[0])
     touch(connection, now, scope.parent_id)
+    connection.record(SCOPE_URI + scope.alias)
     return removed
 
 
 # Aliases
 
 
-def add_alias(connection: Connection, now: int, scope: Scope, name: str, *, is_canonical: bool = False) -> Scope:
+def add_alias(connection: ScopesConnection, now: int, scope: Scope, name: str, *, is_canonical: bool = False) -> Scope:
     """Add an alias to a scope."""
     insert_alias(connection, name, scope.id, now)
     if is_canonical:
         return _make_canonical(connection, now, scope, name)
     touch(connection, now, scope.id)
+    connection.record(SCOPE_URI + scope.alias)
     return _again(connection, scope)
 
 
-def remove_alias(connection: Connection, now: int, scope: Scope, name: str) -> Scope:
+def remove_alias(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
     """Remove an alias of a scope."""
     _check_holder(connection, scope, name)
     if name == scope.alias:
         raise ScopeError("CANNOT_REMOVE_CANONICAL", f"Cannot remove canonical alias: {name}")
     connection.execute("DELETE FROM aliases WHERE name = ?", (name,))
     touch(connection, now, scope.id)
+    connection.record(SCOPE_URI + scope.alias)
     return _again(connection, scope)
 
 
-def rename_alias(connection: Connection, now: int, old: str, new: str) -> Scope:
+def rename_alias(connection: ScopesConnection, now: int, old: str, new: str) -> Scope:
     """Rename an alias, which stays canonical or secondary."""
     scope = queries.find(connection, old)
     if scope is None:
@@ -190,23 +196,25 @@ def rename_alias(connection: Connection, now: int, old: str, new: str) -> Scope:
     touch(connection, now, scope.id)
     if old == scope.alias:
         _touch_around(connection, now, scope)
+    connection.record(SCOPE_URI + scope.alias)
     return _again(connection, scope)
 
 
-def set_canonical(connection: Connection, now: int, scope: Scope, name: str) -> Scope:
+def set_canonical(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
     """Make one of a scope's aliases the canonical one."""
     _check_holder(connection, scope, name)
     return scope if name == scope.alias else _make_canonical(connection, now, scope, name)
 
 
-def _make_canonical(connection: Connection, now: int, scope: Scope, name: str) -> Scope:
+def _make_canonical(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
     connection.execute("UPDATE scopes SET alias = ? WHERE id = ?", (name, scope.id))
     touch(connection, now, scope.id)
     _touch_around(connection, now, scope)
+    connection.record(SCOPE_URI + scope.alias)
     return _again(connection, scope)
 
 
-def _check_holder(connection: Connection, scope: Scope, name: str) -> None:
+def _check_holder(connection: ScopesConnection, scope: Scope, name: str) -> None:
     holder = queries.holder(connection, name)
     if holder is None:
         raise ScopeError("ALIAS_NOT_FOUND", f"Alias not found: {name}")
@@ -214,13 +222,13 @@ def _check_holder(connection: Connection, scope: Scope, name: str) -> None:
         raise ScopeError("ALIAS_OF_DIFFERENT_SCOPE", f"Alias belongs to different scope: {name}")
 
 
-def insert_alias(connection: Connection, name: str, scope_id: str, created_at: int) -> None:
+def insert_alias(connection: ScopesConnection, name: str, scope_id: str, created_at: int) -> None:
     """Insert the row of an alias."""
     with _named(name, ""):
         connection.execute("INSERT INTO aliases VALUES (?, ?, ?)", (name, scope_id, created_at))
 
 
-def free_alias(connection: Connection) -> str:
+def free_alias(connection: ScopesConnection) -> str:
     """Return a generated alias that is free."""
     for _ in range(TRIES):
         alias = invent_alias()
@@ -232,10 +240,11 @@ def free_alias(connection: Connection) -> str:
 # Positions and times
 
 
-def next_position(connection: Connection, parent_id: str | None) -> int:
+def next_position(connection: ScopesConnection, parent_id: str | None) -> int:
     """Return the position after the last sibling."""
-    statement = "SELECT position FROM scopes WHERE parent_id IS ? ORDER BY position DESC LIMIT 1"
-    row = connection.execute(statement, (parent_id,)).fetchone()
+    where, values = queries.below(parent_id)
+    statement = f"SELECT position FROM scopes WHERE {where} ORDER BY position DESC LIMIT 1"
+    row = connection.execute(statement, values).fetchone()
     if row is not None and row[0] >= MAX_POSITION:
         siblings = queries.child_ids(connection, parent_id)
         renumber(connection, siblings)
@@ -243,25 +252,32 @@ def next_position(connection: Connection, parent_id: str | None) -> int:
     return 0 if row is None else int(row[0]) + 1
 
 
-def renumber(connection: Connection, siblings: Iterable[str]) -> None:
+def renumber(connection: ScopesConnection, siblings: Iterable[str]) -> None:
     """Number siblings from 0, in this order."""
     rows = ((place, one, place) for place, one in enumerate(siblings))
     connection.executemany("UPDATE scopes SET position = ? WHERE id = ? AND position <> ?", rows)
 
 
-def touch(connection: Connection, now: int, *ids: str | None) -> None:
+_FORWARD: Final = (
+    "UPDATE scopes SET updated_at = CASE WHEN updated_at + 1 < CAST(? AS BIGINT) THEN CAST(? AS BIGINT) "
+    "ELSE updated_at + 1 END"
+)
+"""Moves a time to the given one, or by one millisecond if it is there already."""
+
+
+def touch(connection: ScopesConnection, now: int, *ids: str | None) -> None:
     """Move the `updated_at` of these scopes forward."""
-    rows = ((now, one) for one in dict.fromkeys(ids) if one is not None)
-    connection.executemany("UPDATE scopes SET updated_at = max(?, updated_at + 1) WHERE id = ?", rows)
+    rows = ((now, now, one) for one in dict.fromkeys(ids) if one is not None)
+    connection.executemany(f"{_FORWARD} WHERE id = ?", rows)
 
 
-def _touch_around(connection: Connection, now: int, scope: Scope) -> None:
+def _touch_around(connection: ScopesConnection, now: int, scope: Scope) -> None:
     """Touch the scopes whose JSON has this scope's canonical alias: its parent and its children."""
     touch(connection, now, scope.parent_id)
-    connection.execute("UPDATE scopes SET updated_at = max(?, updated_at + 1) WHERE parent_id = ?", (now, scope.id))
+    connection.execute(f"{_FORWARD} WHERE parent_id = ?", (now, now, scope.id))
 
 
-def _again(connection: Connection, scope: Scope) -> Scope:
+def _again(connection: ScopesConnection, scope: Scope) -> Scope:
     found = queries.by_id(connection, scope.id)
     assert found is not None, "a scope does not vanish inside a transaction"
     return found
@@ -277,5 +293,11 @@ def _named(alias: str, title: str) -> Iterator[None]:
         if "scopes_sibling_title" in text:
             raise ScopeError("DUPLICATE_TITLE", f"Duplicate title: {echo(title)}") from None
         if "aliases.name" in text or "scopes.alias" in text:
+            raise ScopeError("DUPLICATE_ALIAS", f"Alias already exists: {alias}") from None
+        raise
+    except ConstraintViolated as error:
+        if error.constraint == "carrel_sibling_title":
+            raise ScopeError("DUPLICATE_TITLE", f"Duplicate title: {echo(title)}") from None
+        if error.constraint in ("carrel_alias_name", "carrel_scope_alias"):
             raise ScopeError("DUPLICATE_ALIAS", f"Alias already exists: {alias}") from None
         raise

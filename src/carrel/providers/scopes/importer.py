@@ -6,14 +6,14 @@ old rows are deleted, then the new ones inserted.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from sqlite3 import Connection
 from typing import Literal
 
 from carrel.core.record import Value
 from carrel.providers.scopes import changes, queries
+from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.json_lines import Record
 from carrel.providers.scopes.scope_errors import ScopeError, invalid
-from carrel.providers.scopes.values import MAX_POSITION, Scope
+from carrel.providers.scopes.values import MAX_POSITION, SCOPE_URI, Scope
 
 OnConflict = Literal["fail", "skip", "replace", "exact"]
 """What to do with an id that exists. `exact` replaces it, and removes all scopes that are not imported."""
@@ -29,7 +29,7 @@ class Outcome(Value, frozen=True):
     taken: frozenset[str]
 
 
-def take_in(connection: Connection, now: int, records: Iterable[Record], on_conflict: OnConflict) -> Outcome:
+def take_in(connection: ScopesConnection, now: int, records: Iterable[Record], on_conflict: OnConflict) -> Outcome:
     """Import scopes as they are. Unless it is `exact`, the `updated_at` of an existing scope never goes back."""
     is_exact = on_conflict == "exact"
     intake = Intake(connection)
@@ -45,13 +45,15 @@ def take_in(connection: Connection, now: int, records: Iterable[Record], on_conf
     if not is_exact:
         for record in changed:
             witness.note_around(intake.old.get(record.scope.id), record.scope, intake.is_new)
-    connection.execute("PRAGMA defer_foreign_keys = ON").close()
+    connection.defer_constraints()
     gone = (*removed, *(record.scope.id for record in changed if record.scope.id in intake.old))
     connection.executemany("DELETE FROM scopes WHERE id = ?", ((scope_id,) for scope_id in gone))
     for record in changed:
         with _located(record):
             changes.insert(connection, record.scope, record.aliases)
     witness.settle(now)
+    if changed or removed:
+        connection.record(SCOPE_URI)
     return Outcome(intake.imported, intake.skipped, intake.replaced, len(removed), frozenset(intake.taken))
 
 
@@ -67,7 +69,7 @@ def _located(record: Record) -> Iterator[None]:
 class Intake:
     """The records to import, by id, and the scopes that the store has under these ids."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ScopesConnection) -> None:
         self._connection = connection
         self.taken: dict[str, Record] = {}
         self.old: dict[str, Scope] = {}
@@ -138,7 +140,7 @@ class Intake:
 class Witness:
     """Remembers the JSON of scopes before an import, to move `updated_at` forward where it differs afterwards."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ScopesConnection) -> None:
         self._connection = connection
         self._before: dict[str, tuple[int, object]] = {}
 

@@ -14,8 +14,8 @@ from carrel.core.isotime import iso_ms
 from carrel.core.limits import STORE_COMMAND_S
 from carrel.core.record import Value, replace
 from carrel.providers.scopes import queries
+from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault, invalid
-from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.values import (
     MAX_POSITION,
     Scope,
@@ -70,15 +70,15 @@ class Record(Value, frozen=True):
 # Export
 
 
-def export(connection: StoreConnection, top: Scope | None) -> Iterator[str]:
+def export(connection: ScopesConnection, top: Scope | None) -> Iterator[str]:
     """Yield the lines of all scopes, or of one and everything below it, without line ends.
 
     Each scope has its own deadline, because a reader of the lines may be slow.
     """
     yield to_json(HEADER)
-    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    size = connection.size()
     for number, scope in enumerate(_every(connection, top)):
-        if number > pages * size // LEAST_BYTES:
+        if number > size // LEAST_BYTES:
             raise StoreFault("the store is damaged: it lists more scopes than it can hold")
         connection.allow_time(STORE_COMMAND_S)
         is_top = top is not None and scope.id == top.id
@@ -101,7 +101,7 @@ def export(connection: StoreConnection, top: Scope | None) -> Iterator[str]:
         )
 
 
-def _every(connection: StoreConnection, top: Scope | None) -> Iterator[Scope]:
+def _every(connection: ScopesConnection, top: Scope | None) -> Iterator[Scope]:
     """Yield scopes level by level, siblings in order."""
     level: list[str] = []
     for scope in queries.children(connection, None) if top is None else [top]:

@@ -45,6 +45,7 @@ from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH, TreeQuery
 from carrel.providers.scopes.values import SCOPE_URI, Scope, check_alias, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
+    from carrel.providers.scopes.connection import ScopesStore
     from carrel.providers.scopes.queries import Sibling
     from carrel.providers.scopes.reader import ScopeReader
 
@@ -96,6 +97,7 @@ class Scopes(Provider):
         _check("max_children_listed", max_children_listed, 0, 1_000_000)
         _check("list_roots", list_roots, 0, 1_000_000)
         _check("ttl_ms", ttl_ms, 0, 2**53 - 1)
+        self._address = project.store
         self._location = Location(project, db, is_named="db" in project.named)
         self._level: ToolLevel = tools
         self._ceiling = max_nodes_ceiling
@@ -130,8 +132,10 @@ class Scopes(Provider):
         """Return the error in the words of its documents."""
         if isinstance(error, UnknownScheme) or not uri.lower().startswith("scopes:"):
             return error
-        worded = uris.bad_query(error) if isinstance(error, InvalidArguments) else uris.BadUri(uri)
-        return _refusal(worded, uri)
+        if not isinstance(error, InvalidArguments):
+            return _refusal(uris.BadUri(uri), uri)
+        has_query = uri.startswith(uris.TREE.partition("{")[0])
+        return _refusal(uris.bad_query(error) if has_query else uris.BadUri(uri, error.problems[0].expected), uri)
 
     # Listing
 
@@ -224,9 +228,8 @@ class Scopes(Provider):
         if variable == "depth" and template == uris.TREE:
             return Completion(tuple(str(n) for n in range(1, MAX_DEPTH + 1) if str(n).startswith(value)))
         if variable != "alias":
-            raise BadArgument(
-                f"Unknown argument: {echo(variable)} (known: alias, depth)", data={"parameter": "argument"}
-            )
+            known = 'known: alias, depth; for example {"name": "alias", "value": ""}'
+            raise BadArgument(f"Unknown argument: {echo(variable)} ({known})", data={"parameter": "argument"})
         try:
             found = self._reader().aliases_from(normalise_alias(value), MAX_COMPLETIONS + 1)
         except ScopeError as error:
@@ -267,14 +270,23 @@ class Scopes(Provider):
         self._location.close()
 
     def _exists(self) -> bool:
-        return self._location.identity() is not None
+        return self._address is not None or self._location.identity() is not None
 
     def _reader(self) -> "ScopeReader":
         if self._opened is None:
-            from carrel.providers.scopes.reader import ScopeReader  # loads SQLite
+            from carrel.providers.scopes.reader import ScopeReader  # takes long to import
 
-            self._opened = ScopeReader(self._location, self._ceiling, self._max_children, self._ttl_ms)
+            self._opened = ScopeReader(self._store(), self._ceiling, self._max_children, self._ttl_ms)
         return self._opened
+
+    def _store(self) -> "ScopesStore":
+        if self._address is not None:
+            from carrel.providers.scopes.team_store import TeamStore  # loads the database's driver
+
+            return TeamStore(self._address)
+        from carrel.providers.scopes.store import Store  # loads SQLite
+
+        return Store(self._location)
 
 
 def _entry(scope: Scope, *, mime_type: str = "application/json", sort_key: str = "") -> Resource:
@@ -313,6 +325,10 @@ def _refusal(error: ScopeError, uri: str) -> RequestError | ProviderError:
         return NotFound(uri, error.text, data={"error": error.text, "status": error.status})
     if error.status == 400:
         return BadArgument(error.text, uri=uri, data={"error": error.text, "status": error.status})
+    if error.code == "UNAVAILABLE":
+        return ProviderError(
+            error.text, word="unavailable", uri=uri, data={"error": error.text, "status": error.status}
+        )
     log.error("%s", error.text)
     text = error.shown if isinstance(error, StoreFault) else INTERNAL_TEXT
     return ProviderError(text, uri=uri, data={"error": text, "status": 500})

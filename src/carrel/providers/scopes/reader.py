@@ -7,10 +7,8 @@ from carrel.core.cache import BoundedCache
 from carrel.core.model import Reading, Text
 from carrel.core.provider import Document
 from carrel.providers.scopes import queries, tree
-from carrel.providers.scopes.location import Location
+from carrel.providers.scopes.connection import ScopesConnection, ScopesStore
 from carrel.providers.scopes.scope_errors import not_found
-from carrel.providers.scopes.sqlite import StoreConnection
-from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.uris import TreeQuery
 from carrel.providers.scopes.values import SCOPE_URI, Scope, hex_sha256, to_json
 
@@ -29,8 +27,8 @@ class ScopeReader:
     The settings are the nodes of a tree, the children listed of a scope, and how long clients may keep an answer.
     """
 
-    def __init__(self, location: Location, max_nodes: int, max_children: int, ttl_ms: int) -> None:
-        self.store = Store(location)
+    def __init__(self, store: ScopesStore, max_nodes: int, max_children: int, ttl_ms: int) -> None:
+        self.store = store
         self._max_nodes = max_nodes
         self._max_children = max_children
         self._ttl_ms = ttl_ms
@@ -52,7 +50,7 @@ class ScopeReader:
                 return self._read_scope(connection, scope)
             return self._read_tree(connection, scope, query)
 
-    def _read_scope(self, connection: StoreConnection, scope: Scope) -> Reading:
+    def _read_scope(self, connection: ScopesConnection, scope: Scope) -> Reading:
         described = queries.describe(connection, scope, self._max_children)
         text = to_json(described)
         return Reading(
@@ -63,7 +61,7 @@ class ScopeReader:
             ttl_ms=self._ttl_ms,
         )
 
-    def _read_tree(self, connection: StoreConnection, scope: Scope, query: TreeQuery) -> Reading:
+    def _read_tree(self, connection: ScopesConnection, scope: Scope, query: TreeQuery) -> Reading:
         shown = tree.render(connection, scope, query, self._max_nodes)
         meta: dict[str, object] = {
             "dev.carrel/depth": shown.depth,

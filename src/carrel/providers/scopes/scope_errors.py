@@ -22,13 +22,21 @@ Code = Literal[
     "CANNOT_REMOVE_CANONICAL",
     "ALIAS_OF_DIFFERENT_SCOPE",
     "STALE",
+    "conflict",
     "IDEMPOTENCY_CONFLICT",
     "ALIAS_GENERATION_FAILED",
     "BUSY",
+    "UNAVAILABLE",
     "INTERNAL",
 ]
 
-_STATUSES: Final[dict[str, int]] = {"SCOPE_NOT_FOUND": 404, "ALIAS_NOT_FOUND": 404, "BUSY": 503, "INTERNAL": 500}
+_STATUSES: Final[dict[str, int]] = {
+    "SCOPE_NOT_FOUND": 404,
+    "ALIAS_NOT_FOUND": 404,
+    "BUSY": 503,
+    "UNAVAILABLE": 503,
+    "INTERNAL": 500,
+}
 INTERNAL_TEXT: Final = "Internal error"
 
 
@@ -69,6 +77,15 @@ class Archived(ScopeError):
     def with_way_back(self, way: str) -> str:
         """Return the text, and how the caller can restore the scope."""
         return f"{self.text} (to bring it back: {way})"
+
+
+class ScopeConflict(ScopeError):
+    """The scope is not the version that the caller has read: `given` and `current` are the ETags."""
+
+    def __init__(self, alias: str, given: str, current: str) -> None:
+        super().__init__("conflict", f"Scope was changed meanwhile: {alias} (read it again; its ETag is {current})")
+        self.given = echo(given)
+        self.current = current
 
 
 def not_found(alias: str) -> ScopeError:

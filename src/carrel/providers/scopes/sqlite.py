@@ -6,7 +6,7 @@ the schema, and bounds each statement: by a deadline, or by a number of SQLite's
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from time import monotonic
@@ -44,6 +44,8 @@ _SETTINGS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA temp_store = MEMORY",
 )
+PARENTS: Final = "temp.parents"
+"""The table of `StoreConnection.ranked`, which `schema.TEMPORARY` creates."""
 _SAFE: Final = frozenset(b"/-._~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -81,6 +83,29 @@ class StoreConnection(sqlite3.Connection):
     def allow_time(self, seconds: float) -> None:
         """End every statement at this time from now."""
         self.deadline.until = monotonic() + seconds
+
+    def count_changed(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement; return the number of rows that it changed."""
+        self.execute(statement, values)
+        return int(self.execute("SELECT changes()").fetchone()[0])
+
+    def defer_constraints(self) -> None:
+        """Check foreign keys when the transaction ends, not after each statement."""
+        self.execute("PRAGMA defer_foreign_keys = ON").close()
+
+    def ranked(self, ids: Sequence[str]) -> tuple[str, tuple[Any, ...]]:
+        """Return a source of rows (id, rank) for a FROM clause, and its values."""
+        self.execute("DELETE FROM temp.parents")
+        self.executemany("INSERT INTO temp.parents VALUES (?, ?)", enumerate(ids))
+        return PARENTS, ()
+
+    def size(self) -> float:
+        """Return the bytes that the store takes."""
+        pages, size = (self.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        return float(pages * size)
+
+    def record(self, uri: str) -> None:
+        """Do nothing: other servers notice the commit itself."""
 
     @contextmanager
     def long_texts(self) -> Iterator[None]:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from carrel.core.arguments import UNSET, InvalidArguments
+from carrel.core.content import matches
 from carrel.core.model import ResourceLink, ToolResult
 from carrel.core.record import Value, replace
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.changes import Change, Move
-from carrel.providers.scopes.scope_errors import Archived, ScopeError, StoreFault, invalid, not_found
-from carrel.providers.scopes.sqlite import StoreConnection
-from carrel.providers.scopes.store import Store
+from carrel.providers.scopes.connection import ScopesConnection, ScopesStore
+from carrel.providers.scopes.scope_errors import Archived, ScopeConflict, ScopeError, StoreFault, invalid, not_found
 from carrel.providers.scopes.tool_schemas import (
     ARGUMENTS,
     KEY,
@@ -57,15 +57,25 @@ Result = dict[str, Any]
 class Task(Value, frozen=True):
     """A tool call under way: the connection that it uses, and the time of its changes."""
 
-    connection: StoreConnection
+    connection: ScopesConnection
     now: int
     max_children: int
+    if_match: str | None = None
 
     def find(self, alias: str) -> Scope:
         """Return the scope that has this alias, or raise `SCOPE_NOT_FOUND`."""
         scope = queries.find(self.connection, alias)
         if scope is None:
             raise not_found(alias)
+        return scope
+
+    def find_unchanged(self, alias: str) -> Scope:
+        """Return the scope that a call changes; raise `ScopeConflict` if it is not the version the caller has read."""
+        scope = self.find(alias)
+        if self.if_match is not None:
+            current = queries.current_etag(self.connection, scope, self.max_children)
+            if not matches(self.if_match, current):
+                raise ScopeConflict(scope.alias, self.if_match, current)
         return scope
 
     def describe(self, scope: Scope) -> Result:
@@ -77,7 +87,7 @@ class Task(Value, frozen=True):
         return [name for name, _ in queries.aliases_of(self.connection, scope)]
 
 
-def call(store: Store, name: str, arguments: Mapping[str, object], max_children: int) -> ToolResult:
+def call(store: ScopesStore, name: str, arguments: Mapping[str, object], max_children: int) -> ToolResult:
     """Run a tool. Every failure is a result with the error, its code and its status."""
     try:
         given = check_arguments(name, arguments)
@@ -92,11 +102,21 @@ def call(store: Store, name: str, arguments: Mapping[str, object], max_children:
             text = error.shown
         elif isinstance(error, Archived):
             text = error.with_way_back("scopes.update with restore true")
-        return ToolResult((to_json({"error": text, "code": error.code, "status": error.status}),), is_error=True)
+        answer: Result = {"error": text, "code": error.code, "status": error.status}
+        if isinstance(error, ScopeConflict):
+            return conflict_result(answer, error.given, error.current)
+        meta = {"dev.carrel/error": "unavailable"} if error.code == "UNAVAILABLE" else None
+        return ToolResult((to_json(answer),), is_error=True, meta=meta)
     blocks: list[str | ResourceLink] = [to_json(result)]
     if "links" in result:
         blocks.append(ResourceLink(SCOPE_URI + result["alias"], result["alias"], None, "application/json"))
     return ToolResult(tuple(blocks), result)
+
+
+def conflict_result(answer: Result, given: str, current: str) -> ToolResult:
+    """Return the result of a call that changed nothing, because the resource is another version, with both ETags."""
+    meta = {"dev.carrel/error": "conflict", "dev.carrel/if-match": given, "dev.carrel/etag": current}
+    return ToolResult((to_json({**answer, "ifMatch": given, "etag": current}),), is_error=True, meta=meta)
 
 
 # Arguments
@@ -140,7 +160,7 @@ def _subject(given: Value) -> str | None:
 # Reading
 
 
-def _read(store: Store, name: str, given: Value, max_children: int) -> Result:
+def _read(store: ScopesStore, name: str, given: Value, max_children: int) -> Result:
     with store.reading() as connection:
         if connection is not None:
             return _READERS[name](Task(connection, 0, max_children), given)
@@ -179,7 +199,7 @@ def _resolve(task: Task, given: OneScope) -> Result:
 # Writing
 
 
-def _write(store: Store, name: str, given: Value, arguments: Mapping[str, object], max_children: int) -> Result:
+def _write(store: ScopesStore, name: str, given: Value, arguments: Mapping[str, object], max_children: int) -> Result:
     """Run a tool and store its result for its key, or return the stored result: in one transaction."""
     subject = _subject(given)
     if subject is not None and store.identity() is None:
@@ -187,7 +207,7 @@ def _write(store: Store, name: str, given: Value, arguments: Mapping[str, object
     key = arguments.get(KEY)
     with store.writing() as connection:
         now = now_ms()
-        task = Task(connection, now, max_children)
+        task = Task(connection, now, max_children, getattr(given, "if_match", None))
         if key is None:
             return _WRITERS[name](task, given)
         digest = hex_sha256(to_json({one: arguments[one] for one in sorted(arguments) if one != KEY}))
@@ -198,7 +218,7 @@ def _write(store: Store, name: str, given: Value, arguments: Mapping[str, object
         return stored
 
 
-def _stored(connection: StoreConnection, now: int, tool: str, key: str, digest: str) -> Result | None:
+def _stored(connection: ScopesConnection, now: int, tool: str, key: str, digest: str) -> Result | None:
     """Return the stored result of a key; None if there is none. Raise if the key was used for another call."""
     statement = "SELECT args_hash, result FROM idempotency WHERE tool = ? AND key = ? AND created_at > ?"
     with connection.long_texts():
@@ -211,9 +231,13 @@ def _stored(connection: StoreConnection, now: int, tool: str, key: str, digest: 
     return result
 
 
-def _store(connection: StoreConnection, row: tuple[str, str, str, str, int]) -> None:
+def _store(connection: ScopesConnection, row: tuple[str, str, str, str, int]) -> None:
     with connection.long_texts():
-        connection.execute("INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?)", row)
+        connection.execute(
+            "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?) ON CONFLICT (tool, key) DO UPDATE SET "
+            "args_hash = excluded.args_hash, result = excluded.result, created_at = excluded.created_at",
+            row,
+        )
     # Without the condition SQLite would count page by page, and not look at the deadline meanwhile.
     surplus = connection.execute("SELECT count(*) FROM idempotency WHERE created_at > 0").fetchone()[0] - MAX_KEYS
     if surplus > 0:
@@ -225,12 +249,14 @@ def _store(connection: StoreConnection, row: tuple[str, str, str, str, int]) -> 
 
 
 def _create(task: Task, given: CreateScope) -> Result:
+    if given.if_match is not None and given.parent_alias is None:
+        raise invalid("Invalid argument: ifMatch (it is the ETag of the parent: give parentAlias too, or leave it out)")
     scope = changes.create(
         task.connection,
         task.now,
         title=given.title,
         description=given.description or None,
-        parent=None if given.parent_alias is None else task.find(given.parent_alias),
+        parent=None if given.parent_alias is None else task.find_unchanged(given.parent_alias),
         alias=given.custom_alias,
         status=given.status,
     )
@@ -246,7 +272,7 @@ def _update(task: Task, given: UpdateScope) -> Result:
         is_restored=given.restore,
         expected_updated_at=None if expected is None else parse_time("expectedUpdatedAt", expected),
     )
-    return task.describe(changes.update(task.connection, task.now, task.find(given.alias), change))
+    return task.describe(changes.update(task.connection, task.now, task.find_unchanged(given.alias), change))
 
 
 def _move(task: Task, given: MoveScope) -> Result:
@@ -260,31 +286,31 @@ def _move(task: Task, given: MoveScope) -> Result:
         before=None if given.before is None else task.find(given.before),
         after=None if given.after is None else task.find(given.after),
     )
-    return task.describe(changes.move(task.connection, task.now, task.find(given.alias), where))
+    return task.describe(changes.move(task.connection, task.now, task.find_unchanged(given.alias), where))
 
 
 def _delete(task: Task, given: DeleteScope) -> Result:
-    scope = task.find(given.alias)
+    scope = task.find_unchanged(given.alias)
     count = changes.delete(task.connection, task.now, scope, cascade=given.cascade)
     return {"alias": scope.alias, "deleted": True, "count": count}
 
 
 def _add_alias(task: Task, given: AddAlias) -> Result:
     name, is_canonical = given.new_alias, given.make_canonical
-    scope = task.find(given.scope_alias)
+    scope = task.find_unchanged(given.scope_alias)
     scope = changes.add_alias(task.connection, task.now, scope, name, is_canonical=is_canonical)
     return {"scope": scope.alias, "alias": name, "canonical": is_canonical, "aliases": task.aliases(scope)}
 
 
 def _remove_alias(task: Task, given: RemoveAlias) -> Result:
     name = given.alias_to_remove
-    scope = changes.remove_alias(task.connection, task.now, task.find(given.scope_alias), name)
+    scope = changes.remove_alias(task.connection, task.now, task.find_unchanged(given.scope_alias), name)
     return {"scope": scope.alias, "removed": name, "aliases": task.aliases(scope)}
 
 
 def _set_canonical(task: Task, given: SetCanonicalAlias) -> Result:
     name = given.new_canonical_alias
-    scope = changes.set_canonical(task.connection, task.now, task.find(given.scope_alias), name)
+    scope = changes.set_canonical(task.connection, task.now, task.find_unchanged(given.scope_alias), name)
     return {"scope": scope.alias, "aliases": task.aliases(scope)}
 
 

@@ -50,7 +50,7 @@ class ListRoots(Value, frozen=True):
 
 
 class Repeatable(Value, frozen=True, kw_only=True, rename="camel"):
-    """The argument that all tools have that write."""
+    """The arguments that all tools have that write."""
 
     idempotency_key: (
         Annotated[
@@ -60,6 +60,13 @@ class Repeatable(Value, frozen=True, kw_only=True, rename="camel"):
                 "the same key and arguments return the first result again.",
                 extra_json_schema={"pattern": KEY_PATTERN},
             ),
+        ]
+        | None
+    ) = None
+    if_match: (
+        Annotated[
+            Text,
+            Argument(description="Change nothing unless this is the scope's ETag (of a new scope: its parent's)."),
         ]
         | None
     ) = None

@@ -4,10 +4,9 @@ Each level is one query whose rows come straight from an index, at most one more
 walked depth first until the bound.
 """
 
-from sqlite3 import Connection
-
 from carrel.core.record import Value, replace
 from carrel.providers.scopes import queries
+from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.uris import DEFAULT_NODES, TreeQuery
 from carrel.providers.scopes.values import TREE_URI, Scope, hex_sha256, node_line
 
@@ -33,7 +32,7 @@ class Node(Value, frozen=True):
     children: list["Node"]
 
 
-def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) -> Rendered:
+def render(connection: ScopesConnection, root: Scope, query: TreeQuery, ceiling: int) -> Rendered:
     """Return a scope's tree."""
     depth = query.levels or 1
     bound = query.max_nodes or min(DEFAULT_NODES, ceiling)
@@ -56,7 +55,7 @@ def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) 
     return Rendered(text, hex_sha256(text), depth, nodes, is_truncated, next_uri, last_modified)
 
 
-def _gather(connection: Connection, top: Node, query: TreeQuery, depth: int, bound: int) -> None:
+def _gather(connection: ScopesConnection, top: Node, query: TreeQuery, depth: int, bound: int) -> None:
     """Attach the levels below the top node, each up to the bound."""
     most = bound + 1
     level = [top]

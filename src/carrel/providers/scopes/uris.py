@@ -27,8 +27,8 @@ _NUL: Final = "%00"
 class BadUri(ScopeError):
     """The URI does not have the form of any resource here."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__("INVALID_ARGUMENT", f"Invalid URI: {echo(uri)}")
+    def __init__(self, uri: str, allowed: str = "") -> None:
+        super().__init__("INVALID_ARGUMENT", f"Invalid URI: {echo(uri)}{f' ({allowed})' if allowed else ''}")
 
 
 class TreeQuery(Value, frozen=True, gc=False):
@@ -75,5 +75,5 @@ def parameters(ceiling: int) -> Arguments[TreeQuery]:
 def bad_query(error: InvalidArguments) -> ScopeError:
     """Return the error for a query, which names only its first problem."""
     first = error.problems[0]
-    words = {"unknown": "unknown", "repeated": "given twice"}.get(first.fault)
+    words = {"unknown": f"unknown; {first.expected}", "repeated": "given twice"}.get(first.fault)
     return invalid(first.text if words is None else f"Invalid parameter: {echo(first.name)} ({words})")

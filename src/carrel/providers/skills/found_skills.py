@@ -7,7 +7,7 @@ belongs to it: a `SKILL.md` there is one of its files.
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from carrel.core.cache import BoundedCache
@@ -49,6 +49,12 @@ MAX_FOLDERS: Final = 1_000
 """Folders that are looked into to find skills."""
 MAX_GROUPS: Final = 3
 MAX_DEPTH: Final = 16
+MAX_LOOKS: Final = 2_048
+"""Files, folders and links that are looked at in one skill."""
+MAX_ALL_LOOKS: Final = 16_384
+"""The same for all skills together, so that the price of one list is bounded."""
+MAX_ALL_SIZE: Final = 16 * MAX_SIZE
+"""Bytes of all skills together, which a list reads for their digests."""
 CHUNK: Final = 1_048_576
 NOISE: Final = frozenset({"__pycache__", "node_modules", ".venv", ".DS_Store", "Thumbs.db"})
 """What tools leave behind in a folder: never part of a skill."""
@@ -81,6 +87,7 @@ class FoundSkill(Value, frozen=True):
     main: os.stat_result
     front_matter: "FrontMatter | None"
     reason: str
+    files: "tuple[OwnFile, ...]" = ()
 
     @property
     def start(self) -> str:
@@ -111,11 +118,13 @@ class ExaminedFile(Value, frozen=True):
 
 
 class _PlaceSearch:
-    """One search for skills: the folders that may still be looked into, and what was found wrong."""
+    """One search for skills: what may still be looked at, and what was found wrong."""
 
     def __init__(self, problems: list[str]) -> None:
         self.left = MAX_FOLDERS
-        self._problems = problems
+        self.looks = MAX_ALL_LOOKS
+        self.size = MAX_ALL_SIZE
+        self.problems = problems
 
     def folders(self, place: SkillPlace) -> Iterator[tuple[Segments, Root]]:
         """Yield every folder of a place that has a `SKILL.md`, open; folders without one are looked into."""
@@ -123,9 +132,29 @@ class _PlaceSearch:
             with place.folder.open() as root:
                 yield from self._below(place, root, ())
         except Outside:
-            self._problems.append(_leaves(place.origin))
+            self.problems.append(_leaves(place.origin))
         except (SandboxError, OSError, ValueError):
             return
+
+    def files(self, root: Root) -> tuple[tuple[OwnFile, ...], str]:
+        """Return the files of a skill; or none, and why it is larger than may be looked at."""
+        looks = Looks(min(MAX_LOOKS, self.looks))
+        is_last = self.looks < MAX_LOOKS
+        files = tuple(files_of(root, MAX_FILES + 1, looks))
+        self.looks -= looks.taken
+        reason = _excess(files)
+        if not reason and looks.are_spent:
+            everything = "files, folders and links"
+            reason = f"it has more than {MAX_LOOKS} {everything}"
+            if is_last:
+                reason = f"all skills together have more than {MAX_ALL_LOOKS} {everything}; this one was not looked at"
+        size = sum(file.state.st_size for file in files)
+        if not reason and size > self.size:
+            reason = f"all skills together have more than {MAX_ALL_SIZE} bytes; this one was not looked at"
+        if reason:
+            return (), reason
+        self.size -= size
+        return files, ""
 
     def _below(self, place: SkillPlace, root: Root, above: Segments) -> Iterator[tuple[Segments, Root]]:
         for name, kind in self._names(root, above):
@@ -160,7 +189,7 @@ class _PlaceSearch:
         try:
             root = place.folder.open(*names)
         except Outside:
-            self._problems.append(_leaves(_shown(place, names)))
+            self.problems.append(_leaves(_shown(place, names)))
             return None
         except (SandboxError, OSError, ValueError):
             return None
@@ -195,7 +224,7 @@ class SkillFinder:
                     if (state.st_dev, state.st_ino) in seen:  # the same folder through a link
                         continue
                     seen.add((state.st_dev, state.st_ino))
-                    self._add(place, names, root, found, problems)
+                    self._add(place, names, root, found, search)
         if search.left <= 0:
             problems.append(f"only the first {MAX_FOLDERS} folders were looked into for skills")
         return found, problems
@@ -207,10 +236,11 @@ class SkillFinder:
         ]
 
     def _add(
-        self, place: SkillPlace, names: Segments, root: Root, found: list[FoundSkill], problems: list[str]
+        self, place: SkillPlace, names: Segments, root: Root, found: list[FoundSkill], search: _PlaceSearch
     ) -> None:
         """Add a skill, with the reason if it is broken; or a problem, if its `SKILL.md` cannot be read at all."""
         shown = f"{_shown(place, names)}/{MAIN}"
+        problems = search.problems
         try:
             with root.open((MAIN,)) as opened:
                 if opened.is_folder:
@@ -228,10 +258,11 @@ class SkillFinder:
         except (SandboxError, OSError):
             problems.append(f"{shown} cannot be read")
             return
+        files: tuple[OwnFile, ...] = ()
         if not reason:
-            reason = _excess(list(files_of(root, MAX_FILES + 1)))
+            files, reason = search.files(root)
         path = _path_of(place, names, found)
-        found.append(FoundSkill(place, names, path, state, None if reason else front_matter, reason))
+        found.append(FoundSkill(place, names, path, state, None if reason else front_matter, reason, files))
 
     def _front_matter(self, opened: Opened, folder: str) -> "tuple[FrontMatter | None, str]":
         """Return the front matter of an open `SKILL.md`, or the reason why it cannot be used."""
@@ -257,8 +288,9 @@ class SkillFinder:
         made: list[SkillFile] = []
         try:
             with skill.open() as root:
-                for file in files_of(root, MAX_FILES + 1):
-                    examined = self._examine_file(root, file.segments)
+                for file in skill.files:
+                    # The state is that of a moment ago, in which the file was opened and permitted.
+                    examined = self._examined.get(state_of(file.state)) or self._examine_file(root, file.segments)
                     if examined is not None:
                         made.append(SkillFile(uri_of(skill, file.segments), examined.digest, examined.size))
         except (SandboxError, OSError):
@@ -311,17 +343,36 @@ def is_noise(segments: Segments) -> bool:
     return not NOISE.isdisjoint(segments)
 
 
-def files_of(root: Root, most: int) -> Iterator[OwnFile]:
+class Looks:
+    """How many files, folders and links may still be looked at."""
+
+    def __init__(self, most: int = MAX_LOOKS) -> None:
+        self._most = most
+        self.taken = 0
+        self.are_spent = False
+
+    def take(self) -> bool:
+        """Take one look; return whether there was one left."""
+        self.are_spent = self.taken >= self._most
+        self.taken += not self.are_spent
+        return not self.are_spent
+
+
+def files_of(root: Root, most: int, looks: Looks | None = None) -> Iterator[OwnFile]:
     """Yield the files of a skill that may be read, at most `most`; links that leave it are passed over.
 
-    A folder is looked into once, under its own name if it has one here: links may form a cycle.
+    It ends when no look is left. A folder is looked into once, under its own name if it has one here: links may form
+    a cycle.
     """
     ahead: list[Segments] = [()]
     linked: list[Segments] = []
     seen: set[tuple[int, int]] = set()
+    looks = looks or Looks()
     while (ahead or linked) and most > 0:
         above = ahead.pop() if ahead else linked.pop(0)
         for segments, kind in _names_in(root, above, seen):
+            if not looks.take():
+                return
             state = _state(root, segments)
             if state is not None and not stat.S_ISDIR(state.st_mode):
                 yield OwnFile(segments, state)
@@ -354,7 +405,7 @@ def _state(root: Root, segments: Segments) -> os.stat_result | None:
         return None
 
 
-def _excess(files: list[OwnFile]) -> str:
+def _excess(files: Sequence[OwnFile]) -> str:
     """Return why a skill is larger than hosts accept; empty if it is not."""
     if len(files) > MAX_FILES:
         return f"it has more than {MAX_FILES} files"

@@ -11,8 +11,8 @@ import yaml
 
 from carrel.core.record import Value
 
-MAX_BYTES: Final = 65_536
-MAX_NODES: Final = 10_000
+MAX_BYTES: Final = 16_384
+MAX_NODES: Final = 1_000
 MAX_DEPTH: Final = 32
 MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 1_024

@@ -282,7 +282,7 @@ class Skills(Provider):
     def _look(self) -> list[FoundSkill]:
         """Return the skills as they are now."""
         found, _ = self._finder.find()
-        self._known = monotonic(), found
+        self._known = monotonic(), [replace(one, files=()) for one in found]
         return found
 
     def _skills_now(self) -> list[FoundSkill]:

@@ -6,7 +6,7 @@ from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.tree import FoundFile, Tree
 
-_ADVICE = {
+ADVICE = {
     "outside": "Only files below the root are served, and links out of it are not followed.",
     "deny": "The built-in deny-list and [workspace] deny always win; only another file name helps.",
     "hidden": 'Set [workspace] hidden = "show" or "unlisted", or add it to allow.',
@@ -26,7 +26,7 @@ def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
         return [*lines, "Not served: the file does not exist. The rules allow it to be read."]
     except Denied as error:
         refused = [*lines, f"Not served: {error.explanation} ({error.reason})."]
-        return [*refused, *_unusable_above(tree, target), _ADVICE[error.reason]]
+        return [*refused, *_unusable_above(tree, target), ADVICE[error.reason]]
     with found.opened:
         return [*lines, *_explain_found(tree, listing, found)]
 

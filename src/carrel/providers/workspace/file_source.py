@@ -8,11 +8,11 @@ import errno
 import os
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from carrel.core.cancellation import check_cancelled
 from carrel.core.errors import TooLarge, echo
-from carrel.core.model import Encoding, Range
+from carrel.core.model import Encoding, Range, Source
 from carrel.core.uri import with_query
 from carrel.files.sandbox import Opened
 
@@ -25,6 +25,13 @@ _BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`, whatever the file system."""
 _MARKS: Final[dict[Encoding, bytes]] = {"utf-16le": b"\n\0", "utf-16be": b"\0\n"}
 """Line ends of more than one byte."""
+
+
+class LineSource(Source, Protocol):
+    """A source in which lines are searched."""
+
+    def data_from(self, start: int) -> int:
+        """Return the first position from `start` on that may hold a line end, or the end."""
 
 
 class FileSource:
@@ -55,7 +62,7 @@ class FileSource:
 
 
 def find_lines(
-    source: FileSource, encoding: Encoding, first: int, last: int | None, uri: str
+    source: LineSource, encoding: Encoding, first: int, last: int | None, uri: str
 ) -> tuple[Range, dict[str, object]]:
     """Return the range of lines, and their metadata; raise `TooLarge` if they are too far from the start."""
     search = _Search(source, _MARKS.get(encoding, b"\n"))
@@ -87,7 +94,7 @@ def _too_far(uri: str, line: int, place: int, size: int) -> TooLarge:
 class _Search:
     """The search of one request for line ends."""
 
-    def __init__(self, source: FileSource, mark: bytes) -> None:
+    def __init__(self, source: LineSource, mark: bytes) -> None:
         self._source = source
         self._mark = mark
         self._read_bytes = 0

@@ -10,10 +10,11 @@ become visible: everything in its folder counts as ignored, and `unusable` says 
 import errno
 import stat
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from carrel.files.gitignore import Chain, Rules, TooManyPatterns, octets
-from carrel.files.sandbox import FileState, Opened, Root, SandboxError, Unreadable, is_settled, state_of
+from carrel.files.sandbox import Opened, Root, SandboxError, Unreadable, is_settled, state_of
 
 IGNORE_FILE: Final = ".gitignore"
 EXCLUDE_FILE: Final = (".git", "info", "exclude")
@@ -43,15 +44,15 @@ class _Everything(Rules):
         return True
 
 
-_EVERYTHING: Final = _Everything()
+EVERYTHING: Final = _Everything()
+TOO_LONG: Final = TooManyPatterns(f"more than {MAX_IGNORE_BYTES} bytes")
 
 
-class IgnoreFiles:
-    """The ignore files of one root."""
+class IgnoreRules:
+    """The rules of the ignore files of one root. A subclass reads the files."""
 
-    def __init__(self, root: Root) -> None:
-        self.root = root
-        self._compiled: dict[FileState, Rules | TooManyPatterns] = {}
+    def __init__(self) -> None:
+        self._compiled: dict[object, Rules | TooManyPatterns] = {}
         self._held = 0
         self.unusable: dict[Segments, str] = {}
         """The ignore files whose rules cannot be used, and why; at most `MAX_REPORTED` of them."""
@@ -74,49 +75,31 @@ class IgnoreFiles:
         if not own:
             return chain
         extended = (*chain, (own, ""))
-        if own is not _EVERYTHING and (excess := _excess_of(extended)):
+        if own is not EVERYTHING and (excess := _excess_of(extended)):
             self._refuse(place, f"with those of the folders above it has {excess}")
-            return ((_EVERYTHING, ""),)
+            return ((EVERYTHING, ""),)
         return extended
 
+    def exists(self, folder: Segments) -> bool:
+        """Return whether a folder exists; True if that cannot be known."""
+        raise NotImplementedError
+
     def _read(self, segments: Segments, *, follow: bool = True) -> Rules | None:
-        self.unusable.pop(segments, None)
-        try:
-            with self.root.open(segments) as opened:
-                if opened.is_folder or (opened.real != segments and not follow):
-                    return None
-                return self._compile(opened)
-        except Unreadable as error:
-            if error.errno not in (errno.EACCES, errno.EPERM) or not self._is_there(segments):
-                return None
-            self._refuse(segments, "it cannot be read")
-        except SandboxError:
-            return None
-        except TooManyPatterns as error:
-            self._refuse(segments, f"it has {error}")
-        return _EVERYTHING
+        """Return the rules of a file; None if there is none. A link is read only with `follow`."""
+        raise NotImplementedError
 
-    def _is_there(self, segments: Segments) -> bool:
-        """Return whether there is a regular file; False if its folder cannot be opened."""
-        try:
-            with self.root.open(segments[:-1]) as folder:
-                return stat.S_ISREG(folder.stat_child(segments[-1]).st_mode)
-        except SandboxError:
-            return False
-
-    def _compile(self, opened: Opened) -> Rules:
-        """Return the rules of a file, or raise `TooManyPatterns`; both are cached for this state of the file."""
-        state = state_of(opened.stat)
+    def _compiled_for(self, state: object, compile_: Callable[[], Rules | TooManyPatterns], *, keeps: bool) -> Rules:
+        """Return the rules of a file, or raise `TooManyPatterns`; both are kept for this state of the file."""
         compiled = self._compiled.get(state)
         if compiled is None:
-            compiled = _compile(opened)
-            if is_settled(opened.stat):
+            compiled = compile_()
+            if keeps:
                 self._keep(state, compiled)
         if isinstance(compiled, TooManyPatterns):
             raise compiled.with_traceback(None)
         return compiled
 
-    def _keep(self, state: FileState, compiled: Rules | TooManyPatterns) -> None:
+    def _keep(self, state: object, compiled: Rules | TooManyPatterns) -> None:
         count = len(compiled) if isinstance(compiled, Rules) else 0
         self._held += count
         if len(self._compiled) >= MAX_COMPILED or self._held > MAX_PATTERNS_HELD:
@@ -130,11 +113,54 @@ class IgnoreFiles:
             self.unusable[place] = why
 
 
+class IgnoreFiles(IgnoreRules):
+    """The ignore files of a folder on this machine."""
+
+    def __init__(self, root: Root) -> None:
+        super().__init__()
+        self.root = root
+
+    def exists(self, folder: Segments) -> bool:
+        """Return whether a folder exists; True if that cannot be known."""
+        return self.root.exists(folder)
+
+    def _read(self, segments: Segments, *, follow: bool = True) -> Rules | None:
+        self.unusable.pop(segments, None)
+        try:
+            with self.root.open(segments) as opened:
+                if opened.is_folder or (opened.real != segments and not follow):
+                    return None
+                return self._compiled_for(
+                    state_of(opened.stat), partial(_compile, opened), keeps=is_settled(opened.stat)
+                )
+        except Unreadable as error:
+            if error.errno not in (errno.EACCES, errno.EPERM) or not self._is_there(segments):
+                return None
+            self._refuse(segments, "it cannot be read")
+        except SandboxError:
+            return None
+        except TooManyPatterns as error:
+            self._refuse(segments, f"it has {error}")
+        return EVERYTHING
+
+    def _is_there(self, segments: Segments) -> bool:
+        """Return whether there is a regular file; False if its folder cannot be opened."""
+        try:
+            with self.root.open(segments[:-1]) as folder:
+                return stat.S_ISREG(folder.stat_child(segments[-1]).st_mode)
+        except SandboxError:
+            return False
+
+
 def _compile(opened: Opened) -> Rules | TooManyPatterns:
-    size = opened.stat.st_size
-    if size > MAX_IGNORE_BYTES:
-        return TooManyPatterns(f"more than {MAX_IGNORE_BYTES} bytes")
-    text = opened.read(0, MAX_IGNORE_BYTES).decode("latin-1").removeprefix("\xef\xbb\xbf")
+    if opened.stat.st_size > MAX_IGNORE_BYTES:
+        return TOO_LONG
+    return compile_text(opened.read(0, MAX_IGNORE_BYTES))
+
+
+def compile_text(data: bytes) -> Rules | TooManyPatterns:
+    """Return the rules of an ignore file's bytes."""
+    text = data.decode("latin-1").removeprefix("\xef\xbb\xbf")
     try:
         return Rules.of(line.removesuffix("\r") for line in text.split("\n"))
     except TooManyPatterns as error:

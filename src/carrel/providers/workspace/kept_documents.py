@@ -44,6 +44,7 @@ _NO_RULES: Final[_Rules] = ((), None, -1)
 """Rules that no root has, so that everything is read again."""
 _Place = tuple[Segments, str]
 """A folder, and a name in it."""
+_State = tuple[int, ...] | None
 
 
 class _Folder:
@@ -79,6 +80,8 @@ class KeptDocuments:
         self._restless: dict[Segments, set[str]] = {}
         """Names that every call checks, by folder."""
         self._unwatched: set[Segments] = set()
+        self._states: dict[_Place, _State] = {}
+        """The states of the files behind names that every call checks, from before they were last looked at."""
         self._has_second_names = False
         """Whether a file got a second name: it is looked for among all that are kept."""
         self._log: list[tuple[str, _Place]] = []
@@ -164,6 +167,7 @@ class KeptDocuments:
         self._has_second_names = False
         self._folders, self._by_number, self._restless = {}, {}, {}
         self._unwatched = set()
+        self._states = {}
         self._log, self._dropped = [], 0
         system, self._system = self._system, None
         if system is not None:
@@ -219,7 +223,9 @@ class KeptDocuments:
         """Read all events from the queue, and check the reported names."""
         named = {segments: set(names) for segments, names in self._restless.items()}
         again = set(self._unwatched)
-        while events := system.read(0):
+        events = system.read(0)
+        self._pass_over(named, is_quiet=not events and not again)
+        while events:
             for event in events:
                 segments = self._by_number.get(event.folder)
                 if segments is None:
@@ -229,17 +235,43 @@ class KeptDocuments:
                 elif event.is_folder:
                     again.add((*segments, event.name))
                 named.setdefault(segments, set()).add(event.name)
+            events = system.read(0)
         if again:
             self._tree.policy.forget()
             self._read_again(again)
         for segments, names in named.items():
             folder = self._folders.get(segments)
-            if folder is not None:
+            if folder is not None and names:
                 self._look_at(segments, folder, names)
         if len(self._log) > MAX_LOGGED:
             dropped = len(self._log) - MAX_LOGGED // 2
             del self._log[:dropped]
             self._dropped += dropped
+
+    def _pass_over(self, named: dict[Segments, set[str]], *, is_quiet: bool) -> None:
+        """Drop names whose files are as they were; only while nothing else changed, so that they lead to the same."""
+        if not is_quiet:
+            self._states = {}
+            return
+        for segments, names in named.items():
+            folder = self._folders.get(segments)
+            for name in list(names):
+                known = None if folder is None else folder.documents.get(name)
+                if known is not None and not known.settled:
+                    continue
+                # A link that is not served may lead anywhere, and only a reported change lets it lead elsewhere.
+                state = self._state_of(segments, name, follows=known is not None)
+                if state is not None and self._states.get((segments, name)) == state:
+                    names.discard(name)
+                self._states[segments, name] = state
+
+    def _state_of(self, segments: Segments, name: str, *, follows: bool) -> _State:
+        """Return what tells one state of the file behind a name from another; None if there is no file."""
+        try:
+            state = os.stat("/".join((*segments, name)), dir_fd=self._tree.root.fd, follow_symlinks=follows)
+        except (OSError, ValueError):
+            return None
+        return state.st_dev, state.st_ino, state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
     def _read_again(self, tops: Iterable[Segments]) -> None:
         """Read whole folders again, if they still exist."""
@@ -315,6 +347,7 @@ class KeptDocuments:
             names = {name for name, document in folder.documents.items() if document.uri in differing}
             if names:
                 self._restless.setdefault(segments, set()).update(names)
+                self._states = {}
 
     # Answers
 

@@ -1,7 +1,7 @@
 """The filters of a list: a folder as people write it, or the beginning of a URI."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from carrel.core.errors import RequestError
@@ -12,6 +12,11 @@ from carrel.providers.workspace.tree import Tree
 
 _OWN: Final = f"{paths.SCHEME}:"
 _CUT_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]?\Z")
+
+
+def root_of(directory: str, roots: Collection[str]) -> str:
+    """Return the name of the root in which a folder lies, as a list's filter names it."""
+    return paths.parse(directory, roots).root if directory.lower().startswith(_OWN) else ""
 
 
 def open_folder(directory: str, trees: Mapping[str, Tree]) -> tuple[str, Segments]:
@@ -43,8 +48,11 @@ def _folder_target(directory: str, trees: Mapping[str, Tree]) -> Target:
     return Target(directory, "", segments)
 
 
-def canonical_prefix(prefix: str, trees: Mapping[str, Tree]) -> str:
-    """Return the beginning of the canonical URIs for the beginning of a URI in any spelling."""
+def canonical_prefix(prefix: str, trees: Mapping[str, Tree], roots: Collection[str] | None = None) -> str:
+    """Return the beginning of the canonical URIs for the beginning of a URI in any spelling.
+
+    `roots` are the names of all roots, if some of them are not on this machine.
+    """
     if not prefix.lower().startswith(_OWN) or "?" in prefix:
         return prefix
     rest = prefix[len(_OWN) :]
@@ -53,8 +61,9 @@ def canonical_prefix(prefix: str, trees: Mapping[str, Tree]) -> str:
     if rest.startswith("//@") and "/" not in rest[2:]:
         return _OWN + rest
     cut = _CUT_ESCAPE.search(prefix)
-    target = paths.parse(prefix if cut is None else prefix[: cut.start()], trees)
-    segments = _meant(target, trees[target.root])
+    target = paths.parse(prefix if cut is None else prefix[: cut.start()], trees if roots is None else roots)
+    tree = trees.get(target.root)
+    segments = target.segments if tree is None else _meant(target, tree)
     begun = paths.canonical(target.root, segments)
     if target.is_folder and segments:
         begun += "/"

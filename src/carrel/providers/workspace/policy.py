@@ -14,7 +14,7 @@ from carrel.core.limits import MAX_REMEMBERED_LENGTH
 from carrel.core.record import Value, replace
 from carrel.files.gitignore import Chain, Rules, TooManyPatterns, ignores, octets
 from carrel.files.secrets import DenyList, holds_secrets
-from carrel.providers.workspace.ignore_rules import IgnoreFiles, Segments, enter
+from carrel.providers.workspace.ignore_rules import IgnoreRules, Segments, enter
 from carrel.providers.workspace.paths import REASONS
 from carrel.providers.workspace.tracked_files import Hidden, Tracked
 
@@ -90,7 +90,7 @@ class Policy:
     def __init__(
         self,
         preset: Preset,
-        ignore: IgnoreFiles,
+        ignore: IgnoreRules,
         *,
         allow: Sequence[str] = (),
         deny: Sequence[str] = (),
@@ -160,7 +160,7 @@ class Policy:
         exists = True
         for number, name in enumerate(names):
             if exists and number % MAX_REMEMBERED_DEPTH == 0:
-                exists = self._ignore.root.exists(rules.segments)
+                exists = self._ignore.exists(rules.segments)
             rules = self.enter(rules, name, exists=exists)
         return rules
 

@@ -12,26 +12,34 @@ from functools import partial
 from itertools import islice, pairwise
 from operator import attrgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from carrel.buckets.settings import BucketSettings
 from carrel.core import content
-from carrel.core.arguments import Argument, Arguments
-from carrel.core.content import parse_number
 from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
 from carrel.core.hierarchy import NotAFolder
 from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
-from carrel.core.line_ranges import parse as parse_lines
 from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored, Unread
 from carrel.core.provider import Changes, Document, DocumentChanges, Place, Project, Provider, Route
-from carrel.core.record import Value
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
-from carrel.files.file_types import Kind
 from carrel.files.marks import is_in_git
 from carrel.files.sandbox import Opened, Root, SandboxError
 from carrel.providers.workspace import paths
-from carrel.providers.workspace.file_source import FileSource, find_lines
+from carrel.providers.workspace.file_query import (
+    FILE_KEYS,
+    FILE_QUERY,
+    FOLDER_KEYS,
+    NO_QUERY,
+    WHOLE,
+    FileQuery,
+    asks_for_history,
+    checked,
+    given_in,
+    wanted_part,
+)
+from carrel.providers.workspace.file_source import FileSource
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
@@ -40,37 +48,15 @@ from carrel.providers.workspace.tracked_files import Tracked
 from carrel.providers.workspace.tree import MAX_KNOWN, FoundFile, Known, Shape, Tree, etag_of, is_servable
 
 TTL_MS: Final = 1_000
-_FILE_KEYS: Final = ("start", "length", "lines")
-_FOLDER_KEYS: Final = ("after",)
-HISTORY_KEYS: Final = ("at", "diff", "blame", "log")
-"""Query parameters that ask for git's history."""
 HISTORY_TEMPLATE: Final = "workspace:///{+path}{?at,diff,blame,log,skip,format,start,length,lines}"
 _ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 if TYPE_CHECKING:
+    from carrel.buckets.address import BucketAddress
+    from carrel.providers.workspace.bucket_root import BucketRoot
     from carrel.providers.workspace.kept_documents import KeptDocuments
 
 _ENOUGH: Final = MAX_COMPLETIONS + 1
 _NO_VALUES: Final = Completion((), total=0, has_more=False)
-_WHOLE: Final[tuple[Range | None, dict[str, object]]] = (None, {})
-
-
-class FileQuery(Value, frozen=True):
-    """Which part of a file is asked for, where the children of a folder go on, or what is asked of git's history."""
-
-    start: str | None = None
-    length: str | None = None
-    lines: Annotated[str, Argument(examples=["10-50"])] | None = None
-    after: str | None = None
-    at: str | None = None
-    diff: str | None = None
-    blame: str | None = None
-    log: str | None = None
-    skip: str | None = None
-    format: str | None = None
-
-
-FILE_QUERY: Final = Arguments(FileQuery)
-_NO_QUERY: Final = FileQuery()
 
 
 class Workspace(Provider):
@@ -94,6 +80,7 @@ class Workspace(Provider):
         dialect: Literal["auto", "always"] = "auto",
         roots: dict[str, Place] | None = None,
         list_changed_s: float = 10.0,
+        buckets: dict[str, BucketSettings] | None = None,
     ) -> None:
         if not 0 <= list_changed_s <= 86_400:
             raise ConfigError(f"[workspace] list_changed_s: expected 0 to 86400 seconds, got {list_changed_s}")
@@ -103,26 +90,26 @@ class Workspace(Provider):
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
         self._until_closed = ExitStack()
+        self._environment = project.environment
+        self._max_listed_bytes = max_listed_bytes
+        self._buckets, folders = bucket_addresses({"": root, **_checked_names(roots or {})})
+        self._bucket_settings = _checked_buckets(buckets or {}, self._buckets)
+        self._rules_of = partial(Policy, allow=allow or (), deny=deny or (), hidden=hidden, ignored=ignored)
+        self._bucket_preset: Preset = "code" if preset == "auto" else preset
         try:
-            for name, folder in {"": root, **_checked_names(roots or {})}.items():
+            for name, folder in folders.items():
                 place = os.path.join(project.root, os.path.expanduser(folder))
                 # The guard is set below, since ignore files are read without it: one of them is in `.git`.
                 opened = self._until_closed.enter_context(_open_root(name, place))
-                policy = Policy(
-                    _preset(preset, opened),
-                    IgnoreFiles(opened),
-                    allow=allow or (),
-                    deny=deny or (),
-                    hidden=hidden,
-                    ignored=ignored,
-                    tracked=Tracked(opened, self._home),
-                )
+                tracked = Tracked(opened, self._home)
+                policy = self._rules_of(_preset(preset, opened), IgnoreFiles(opened), tracked=tracked)
                 opened.guard_links(policy.denies)
                 self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
             _check_apart(self._trees.values())
         except ConfigError:
             self.close()
             raise
+        self._names = frozenset((*self._trees, *self._buckets))
         self._above = _names_below(project.root, self._trees[""].root.path)
         in_order = sorted(self._trees, key=paths.prefix_of)
         self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
@@ -170,7 +157,7 @@ class Workspace(Provider):
 
     def canonical(self, uri: str) -> str:
         """Return the one spelling; some hosts and URL libraries drop slashes and `@`."""
-        return paths.respell(uri, self._trees)
+        return paths.respell(uri, self._names)
 
     # Listing
 
@@ -196,13 +183,17 @@ class Workspace(Provider):
         from carrel.providers.workspace import list_filters  # only for Fly's lists and for prefixes
 
         if directory is None:
-            return self._files(after, list_filters.canonical_prefix(prefix, self._trees))
+            return self._files(after, list_filters.canonical_prefix(prefix, self._trees, self._names))
+        if self._buckets and list_filters.root_of(directory, self._names) in self._buckets:
+            return iter(())
         root, folder = list_filters.open_folder(directory, self._trees)
         return map(describe, self._listings[root].files(after, folder))
 
     def children(self, uri: str, after: str = "") -> Iterator[Resource]:
         """Yield what a read of the folder shows."""
-        target = paths.parse(uri, self._trees)
+        target = paths.parse(uri, self._names)
+        if target.root in self._buckets:
+            raise NotFound(uri)
         tree = self._trees[target.root]
         found = tree.open(target)
         with found.opened as opened:
@@ -260,17 +251,17 @@ class Workspace(Provider):
         """Read a file, whole or in parts, or a folder's children; or what git knows of them."""
         target = paths.target_of(uri, root, path)
         tree = self._trees[root]
-        if _asks_for_history(query):
+        if asks_for_history(query):
             from carrel.providers.workspace.file_history import FileHistory  # few reads need it
 
-            return FileHistory(tree, self._home).read(target, _given(query))
+            return FileHistory(tree, self._home).read(target, given_in(query))
         until = tree.policy.fresh_until()
         found = tree.open(target)
         try:
             if not found.opened.is_folder:
                 return self._read_file(target, found, tree, until, query)
             with found.opened:
-                after = _checked(query, _FOLDER_KEYS, uri).get("after", "")
+                after = checked(query, FOLDER_KEYS, uri).get("after", "")
                 from carrel.providers.workspace.folders import Folder  # not needed to start
 
                 shown = Folder(tree, self._listings[target.root], found)
@@ -285,9 +276,9 @@ class Workspace(Provider):
         name = found.segments[-1]
         mime_types = (file_types.type_of(name, is_text=False), file_types.type_of(name, is_text=True))
         shape = Shape.of(sniffed, found.opened.stat, canonical, mime_types)
-        part = _WHOLE
-        if query != _NO_QUERY:
-            part = _wanted_part(query, target.uri, FileSource(found.opened, sniffed.head), sniffed.kind)
+        part = WHOLE
+        if query != NO_QUERY:
+            part = wanted_part(query, target.uri, FileSource(found.opened, sniffed.head), sniffed.kind)
         # Where lines are depends on the bytes.
         if query.lines is None and found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
@@ -299,7 +290,7 @@ class Workspace(Provider):
     def fingerprint_of_file(self, uri: str, path: str, query: FileQuery, root: str = "") -> str | None:
         """Return the ETag of a file, or a token of the names in a folder; None if there is nothing."""
         target = paths.target_of(uri, root, path)
-        if _asks_for_history(query):
+        if asks_for_history(query):
             shown = self.read(uri, path, query, root)
             return shown.etag or content.etag_of(shown.items)
         try:
@@ -308,9 +299,9 @@ class Workspace(Provider):
             return None
         with found.opened as opened:
             if not opened.is_folder:
-                _checked(query, _FILE_KEYS, uri)
+                checked(query, FILE_KEYS, uri)
                 return etag_of(opened.stat)
-            _checked(query, _FOLDER_KEYS, uri)
+            checked(query, FOLDER_KEYS, uri)
             children = self._listings[target.root].children(opened, found.segments)
             return blake2b("/".join([child.key for child in children]).encode(), digest_size=16).hexdigest()
 
@@ -328,6 +319,17 @@ class Workspace(Provider):
                 is_linked = opened.real != found.segments
             found_at = tree.spellings(found.segments) if is_linked else [found.segments]
         return [paths.canonical(target.root, segments) for segments in found_at if all(map(is_servable, segments))]
+
+    def target(self, uri: str) -> str:
+        """Return the URI of the file or folder that links lead to; the URI itself if there are none."""
+        try:
+            asked = paths.parse(uri, self._names)
+            if asked.root not in self._trees:
+                return uri
+            with self._trees[asked.root].open(asked).opened as opened:
+                return paths.canonical(asked.root, opened.real)
+        except RequestError:
+            return uri  # the read says what is wrong
 
     # Completion, watching, explaining
 
@@ -372,6 +374,25 @@ class Workspace(Provider):
 
         return explain(self._trees[target.root], self._listings[target.root], target)
 
+    def bucket_roots(self) -> "Sequence[BucketRoot]":
+        """Return a provider for each root that is a bucket; nothing is imported if there is none."""
+        if not self._buckets:
+            return ()
+        from carrel.buckets.guarded import GuardedBucket, check_installed, opener
+        from carrel.providers.workspace.bucket_root import BucketRoot
+
+        check_installed()
+        built = []
+        for name, address in self._buckets.items():
+            settings = self._bucket_settings.get(name, BucketSettings())
+            try:
+                bucket = GuardedBucket(opener(address, settings, self._environment))
+            except ConfigError as error:
+                raise ConfigError(f"[workspace.roots] {name}: {error}") from None
+            rules = partial(self._rules_of, self._bucket_preset)
+            built.append(BucketRoot(name, address, settings, bucket, rules, self._max_listed_bytes))
+        return built
+
     def may_show(self, path: tuple[str, ...]) -> bool:
         """Return whether a file may be read, by its path below the project's root, whether or not it exists."""
         above = self._above
@@ -403,10 +424,6 @@ class Workspace(Provider):
         self._until_closed.close()
 
 
-def _asks_for_history(query: FileQuery) -> bool:
-    return query != _NO_QUERY and any(getattr(query, name) is not None for name in HISTORY_KEYS)
-
-
 def _names_below(outer: str, inner: str) -> tuple[str, ...] | None:
     """Return the names from one folder to another below it; None if it lies elsewhere."""
     above, below = (tuple(part for part in os.path.realpath(one).split(os.sep) if part) for one in (outer, inner))
@@ -414,7 +431,7 @@ def _names_below(outer: str, inner: str) -> tuple[str, ...] | None:
 
 
 def _reading(
-    opened: Opened, shape: Shape, kept: Shape | None = None, part: tuple[Range | None, dict[str, object]] = _WHOLE
+    opened: Opened, shape: Shape, kept: Shape | None = None, part: tuple[Range | None, dict[str, object]] = WHOLE
 ) -> Reading:
     """Return the reading of an open file, or of a part of it; `kept` is the shape, if it is kept."""
     sniffed = shape.sniffed
@@ -424,21 +441,6 @@ def _reading(
     return Reading(
         (item,), "", sniffed.etag, shape.modified_ms, TTL_MS, "private", part[0], None, False, None, None, kept
     )
-
-
-def _wanted_part(query: FileQuery, uri: str, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:
-    """Return the byte range that a query requests, and the metadata of lines."""
-    given = _checked(query, _FILE_KEYS, uri)
-    lines = query.lines
-    if lines is None:
-        start = parse_number("start", given.get("start", "0"))
-        return Range(start, None if query.length is None else parse_number("length", query.length)), {}
-    if len(given) > 1:
-        raise paths.invalid("lines", lines, "not together with start or length", uri)
-    first, last = parse_lines(lines)
-    if not kind.is_text:
-        raise paths.invalid("lines", lines, "only text has lines", uri)
-    return find_lines(source, kind.encoding, first, last, split_query(uri)[0])
 
 
 def _merged(every: Iterable[Iterator[Resource]]) -> Iterator[Resource]:
@@ -457,25 +459,45 @@ def _left_out_message(root: str, preset: str, census: Census) -> str:
     return f"{counted}{where} are not served: {reason}; `{SET_PRESET} code` serves every text file"
 
 
-def _given(query: FileQuery) -> dict[str, str]:
-    """Return the parameters that were given."""
-    return {name: value for name in query.__struct_fields__ if (value := getattr(query, name)) is not None}
-
-
-def _checked(query: FileQuery, known: Sequence[str], uri: str) -> dict[str, str]:
-    """Return the parameters that were given; raise for one that a file has and a folder does not, or the reverse."""
-    given = _given(query)
-    for name, value in given.items():
-        if name not in known:
-            raise paths.invalid(name, value, f"expected {' or '.join(known)}", uri)
-    return given
-
-
 def _checked_names(roots: Mapping[str, Place]) -> Mapping[str, Place]:
     for name in roots:
         if not _ROOT_NAME.fullmatch(name):
             raise ConfigError(f"[workspace.roots] {name!r}: a name is a-z, 0-9 and -, at most 32 characters")
     return roots
+
+
+def _checked_buckets(
+    settings: Mapping[str, BucketSettings], addresses: "Mapping[str, BucketAddress]"
+) -> Mapping[str, BucketSettings]:
+    for name in settings:
+        if name not in addresses:
+            raise ConfigError(f"[buckets.{name}]: there is no bucket of this name in [workspace.roots]")
+    return settings
+
+
+def bucket_addresses(roots: Mapping[str, Place]) -> "tuple[dict[str, BucketAddress], dict[str, Place]]":
+    """Return the roots that are buckets, and the others; raise for a bucket that holds another."""
+    if not any("://" in place for place in roots.values()):
+        return {}, dict(roots)
+    from carrel.buckets.address import is_url
+    from carrel.buckets.address import parse as parse_address
+
+    buckets: dict[str, BucketAddress] = {}
+    for name, place in roots.items():
+        if is_url(place):
+            if not name:
+                raise ConfigError("[workspace] root: a bucket is a further root; name it in [workspace.roots]")
+            try:
+                address = parse_address(place)
+            except ConfigError as error:
+                raise ConfigError(f"[workspace.roots] {name}: {error}") from None
+            for other, known in buckets.items():
+                if known.holds(address) or address.holds(known):
+                    raise ConfigError(
+                        f"[workspace.roots]: {name} and {other} serve the same objects; serve one of them"
+                    )
+            buckets[name] = address
+    return buckets, {name: place for name, place in roots.items() if name not in buckets}
 
 
 def _open_root(name: str, place: str) -> Root:

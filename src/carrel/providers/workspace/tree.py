@@ -168,8 +168,7 @@ class Tree:
         return denied(uri, "special" if isinstance(error, Special) else "os")
 
     def _refused(self, uri: str, verdict: Verdict) -> Denied:
-        words = OWN_DENY if verdict.is_own else self.policy.type_message if verdict.reason == "type" else ""
-        return denied(uri, verdict.reason, words)
+        return refused(self.policy, uri, verdict)
 
     def _refused_behind_links(self, segments: Segments, *, is_folder: bool) -> Verdict | None:
         """Return the refusal of a path that links lead to, if nothing could be opened there; else None.
@@ -328,6 +327,12 @@ class Known:
             raise
         opened.close()
         return None
+
+
+def refused(policy: Policy, uri: str, verdict: Verdict) -> Denied:
+    """Return the error for a refused URI."""
+    words = OWN_DENY if verdict.is_own else policy.type_message if verdict.reason == "type" else ""
+    return denied(uri, verdict.reason, words)
 
 
 def is_servable(name: str) -> bool:

@@ -3,14 +3,18 @@
 `serve` runs it on uvicorn. Every request passes the guard first. Imported only for `serve --http`.
 
     /mcp                       Streamable HTTP (`mcp`)
-    /{scheme}/{rest}           a resource (`plain`); /-/read?uri= reads any
+    /{scheme}/{rest}           a resource (`plain`); /-/read?uri= reads any; POST adds lines to a log
     /-/search?q=               search over everything that is served
-    /-/health                  state, sessions and open streams
+    /-/health                  state, sessions and open streams; without a token, only that the server runs
+    /-/ready                   whether a balancer should send requests here; needs no token
     /-/providers               the served providers
     /-/limits                  the limits of this server
+    /, and any of these        pages for people (`pages`), if there are any, where `Accept` prefers HTML
+    /-/open?key=               a link that lets a browser in (`visits`)
     /.well-known/…             the authorization server (RFC 9728)
 """
 
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -24,31 +28,52 @@ from carrel.server.server import Server
 from carrel.transports.http.asgi import BEGUN, MCP_PATH, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http.guard import Guard, Refusal
 from carrel.transports.http.mcp import Endpoint, OpenPost, problem_with
+from carrel.transports.http.pages import Pages, is_page, may_be_twin, open_visit
 from carrel.transports.http.plain import Plain, refuse
+from carrel.transports.http.shared_sessions import SharedSessions
+from carrel.transports.http.sse import Outbox
 from carrel.transports.http.threads import Threads
 from carrel.transports.http.unauthenticated import Lobby
+from carrel.transports.http.visits import OPEN_PATH, Visits
 from carrel.transports.shutdown import Ending
 
 if TYPE_CHECKING:
     import uvicorn
 
-_ABOUT: Final = (b"/-/health", b"/-/providers", b"/-/limits")
+_HEALTH: Final = b"/-/health"
+_READY: Final = b"/-/ready"
+_ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
 _MAX_CALLERS: Final = 1_024
 _GRACE_S: Final = 1
 
 
 class App:
-    """The ASGI application."""
+    """The ASGI application. `pages` makes what answers people with HTML, when the first page is asked for."""
 
-    def __init__(self, server: Server, guard: Guard, deadline_s: float = limits.REQUEST_DEADLINE_S) -> None:
+    def __init__(
+        self,
+        server: Server,
+        guard: Guard,
+        deadline_s: float = limits.REQUEST_DEADLINE_S,
+        *,
+        pages: "Callable[[App], Pages] | None" = None,
+        visits: Visits | None = None,
+        shared: SharedSessions | None = None,
+    ) -> None:
         self._server = server
         self._guard = guard
         self.threads = Threads(deadline_s)
-        self._endpoint = Endpoint(server, self.threads, self._is_let_in)
+        self._endpoint = Endpoint(server, self.threads, self._is_let_in, shared)
         self.sessions = self._endpoint.sessions
-        self._plain = Plain(server, self.threads)
+        self.plain = Plain(server, self.threads)
+        self._make_pages = pages
+        self._pages: Pages | None = None
+        self._visits = visits
+        self.outboxes: set[Outbox] = set()
+        """The event streams of pages."""
         self._allowances: dict[str, Allowance] = {}
         self.lobby: Lobby[object] = Lobby()
+        self._is_ending = False
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Answer one request; `accept` may have accepted its message already."""
@@ -67,6 +92,10 @@ class App:
             await refuse(request, error)
         except Gone:
             return
+        except asyncio.CancelledError:
+            if not (self.threads.is_closed and request.abort):
+                raise
+            request.abort()  # the server stops, and the client did not read its answer in time
 
     def lets_in(self, request: Request) -> bool:
         """Return whether a POST to `/mcp` has valid headers and a caller who is known without waiting."""
@@ -82,27 +111,65 @@ class App:
 
     def end(self) -> None:
         """End every stream and session properly."""
+        self._is_ending = True
         self._endpoint.close()
+        for outbox in tuple(self.outboxes):
+            outbox.finish()
         self.threads.close()
 
     async def _answer(self, request: Request) -> None:
+        if request.path == _READY:
+            await self._reply_ready(request)
+            return
         refusal = self._guard.refusal(request)
         if refusal is None and self._guard.is_metadata(request.path):
             await self._reply_metadata(request)
             return
-        access = refusal or await self._guard.identify(request, self.threads)
+        if refusal is None and request.path == OPEN_PATH and self._visits is not None:
+            await open_visit(request, self._visits)
+            return
+        pages = self._pages_for(request)
+        if refusal is None and pages is not None and await pages.answer_stranger(request):
+            return
+        visitor = None if self._visits is None else self._visits.find(request)
+        access = refusal or visitor or await self._guard.identify(request, self.threads)
         if isinstance(access, Refusal):
-            await request.refuse(access.status, access.problem, *access.headers)
+            if request.path == _HEALTH and access.status in (401, 421):
+                await request.reply_json(200, {"status": "ok"})
+            elif pages is not None and access.status == 401:
+                await pages.refuse_stranger(request, access)
+            else:
+                await request.refuse(access.status, access.problem, *access.headers)
             return
         self._let_in(request, access)
+        if pages is not None:
+            await pages.answer(request)
+        else:
+            await self._answer_plainly(request)
+
+    async def _answer_plainly(self, request: Request) -> None:
         if request.path == MCP_PATH:
             await self._endpoint.answer(request)
         elif request.path in _ABOUT:
             await self._reply_about(request)
         elif request.path == b"/-/search":
-            await self._plain.search(request)
+            await self.plain.search(request)
+        elif request.method == "POST":
+            await self.plain.append(request)
+        elif self._make_pages is not None and may_be_twin(request.path):
+            await self.plain.answer(request, lambda error: self._opened_pages().answer_twin(request, error))
         else:
-            await self._plain.answer(request)
+            await self.plain.answer(request)
+
+    def _pages_for(self, request: Request) -> Pages | None:
+        """Return what answers with pages, if a page is asked for."""
+        return self._opened_pages() if self._make_pages is not None and is_page(request) else None
+
+    def _opened_pages(self) -> Pages:
+        if self._pages is None:
+            assert self._make_pages is not None
+            self._pages = self._make_pages(self)
+        return self._pages
 
     def _is_let_in(self, request: Request) -> bool:
         """Return whether an accepted token is still valid, as far as that is known without waiting."""
@@ -133,6 +200,15 @@ class App:
             await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
         else:
             await request.reply_json(200, metadata)
+
+    async def _reply_ready(self, request: Request) -> None:
+        """Tell a balancer, which asks by address and without a token, whether to send requests here."""
+        if request.method not in ("GET", "HEAD"):
+            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+        elif self._is_ending:
+            await request.reply_json(503, {"status": "ending"}, (b"retry-after", b"1"))
+        else:
+            await request.reply_json(200, {"status": "ok"})
 
     async def _reply_about(self, request: Request) -> None:
         if request.method not in ("GET", "HEAD"):

@@ -6,7 +6,7 @@ kilobyte (`docs/decisions/0010-http.md` has the measurement).
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from carrel.catalog.access import EVERYTHING, Access
 from carrel.protocol import jsonrpc
@@ -22,6 +22,10 @@ LET_IN: Final = "carrel.let_in"
 """Key of the scope: a function to call when the caller is accepted."""
 BEGUN: Final = "carrel.begun"
 """Key of the scope: a request whose message is accepted already, and its outcome."""
+IS_LOST: Final = "carrel.is_lost"
+"""Key of the scope: a function that returns whether the connection is closed."""
+ABORT: Final = "carrel.abort"
+"""Key of the scope: a function that closes the connection at once."""
 _UNSAFE: Final = re.compile(rb"[^\t -~]")
 _UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
 JSON: Final = (b"content-type", b"application/json")
@@ -70,10 +74,12 @@ class Request:
     """
 
     __slots__ = (
+        "abort",
         "access",
         "allowance",
         "has_begun",
         "headers",
+        "is_lost",
         "metadata_url",
         "method",
         "on_let_in",
@@ -99,6 +105,8 @@ class Request:
         self.allowance: Allowance | None = None
         self.metadata_url = ""
         self.on_let_in: Callable[[], None] | None = scope.get(LET_IN)
+        self.is_lost: Callable[[], bool] | None = scope.get(IS_LOST)
+        self.abort: Callable[[], None] | None = scope.get(ABORT)
         self.has_begun = False
 
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
@@ -130,6 +138,20 @@ class Request:
     async def write(self, part: bytes, *, is_last: bool = False) -> None:
         """Send a part of the body; wait while the client does not read."""
         await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
+
+    async def write_to_reader(self, part: bytes, *, is_last: bool = False) -> None:
+        """Send a part of the body as `write` does; raise `Gone` if nobody reads it any more."""
+        if self.is_lost is not None and self.is_lost():
+            raise Gone
+        await self.write(part, is_last=is_last)
+
+    async def break_off(self) -> NoReturn:
+        """Close the connection in the middle of an answer, so that the client does not take it for a whole one."""
+        if self.abort is None:
+            raise ConnectionAbortedError("an answer could not be finished")
+        self.abort()
+        await self.until_gone()
+        raise Gone
 
     async def body(self, limit: int) -> bytes:
         """Return the body; raise `TooLong` if it is longer than `limit`."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from carrel.catalog.access import Access
+from carrel.catalog.groups import NO_GROUPS, Groups
 from carrel.core.errors import ConfigError, ProviderError
 from carrel.core.hashing import sha256
 from carrel.core.loopback import is_in_clear
@@ -47,7 +48,8 @@ _KEY_TYPES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 class Issuer:
     """An authorization server whose tokens are accepted here."""
 
-    def __init__(self, issuer: str, audience: str, jwks: str) -> None:
+    def __init__(self, issuer: str, audience: str, jwks: str, groups: Groups = NO_GROUPS) -> None:
+        self._groups = groups
         self.issuer = issuer
         self.audience = audience
         if not _is_safe(jwks):
@@ -69,7 +71,7 @@ class Issuer:
     def verify(self, token: str) -> Access | None:
         """Return the access of a token, or None for an invalid one. May wait for keys; raises if too many wait."""
         claims = self._claims(token)
-        access = None if claims is None else _access(claims, token)
+        access = None if claims is None else _access(claims, token, self._groups)
         if access is not None:
             with self._lock:
                 self._known[_hash(token)] = access
@@ -204,8 +206,8 @@ def _imported(row: dict[str, Any]) -> "list[Key]":
         return []
 
 
-def _access(claims: dict[str, Any], token: str) -> Access | None:
-    """Return the access that verified claims give, or None if a claim has the wrong type."""
+def _access(claims: dict[str, Any], token: str, groups: Groups) -> Access | None:
+    """Return the access that verified claims and groups give, or None if a claim has the wrong type."""
     scope = claims.get("scope", claims.get("scp", ""))
     words = scope.split() if isinstance(scope, str) else scope
     if not isinstance(words, list):
@@ -214,6 +216,7 @@ def _access(claims: dict[str, Any], token: str) -> Access | None:
     # Without a subject, each token is its own identity.
     name = f"jwt {claims['sub']}" if claims.get("sub") else f"jwt-token {_hash(token).hex()[:32]}"
     scopes = frozenset(word for word in words if isinstance(word, str))
+    scopes |= groups.rights_of(str(claims.get("sub", "")), claims)
     return Access(name, scopes, float(min(_LAST_S, claims["exp"])) + LEEWAY_S)
 
 

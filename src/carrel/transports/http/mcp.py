@@ -8,7 +8,7 @@ an event stream is opened only if a notification comes before the answer.
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import time
 from typing import Final
 
@@ -26,6 +26,7 @@ from carrel.server.server import Server
 from carrel.transports.http.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http.plain import refusal
 from carrel.transports.http.sessions import LegacySession, Sessions
+from carrel.transports.http.shared_sessions import SharedSessions
 from carrel.transports.http.sse import Outbox, stream
 from carrel.transports.http.threads import Threads
 
@@ -72,9 +73,19 @@ class OpenPost(Value, frozen=True, eq=False):
 class Endpoint:
     """Answers requests to `/mcp`."""
 
-    def __init__(self, server: Server, threads: Threads, is_let_in: Callable[[Request], bool]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        threads: Threads,
+        is_let_in: Callable[[Request], bool],
+        shared: SharedSessions | None = None,
+    ) -> None:
         """`is_let_in` returns whether the token of a request is still valid."""
         self.sessions = Sessions(self._end_posts)
+        self._shared = shared
+        self._loop: asyncio.AbstractEventLoop | None = None
+        if shared is not None:
+            shared.on_change = self._hear_of_session
         self._server = server
         self._threads = threads
         self._is_let_in = is_let_in
@@ -190,7 +201,13 @@ class Endpoint:
         connection = self._connect(request, outbox.put)
         given = connection.begin(call, on_loop=True)
         assert isinstance(given, Work)  # providers are asked for their instructions
-        session = LegacySession(request.access, connection, outbox, eras.negotiate(call.params.protocol_version))
+        version = eras.negotiate(call.params.protocol_version)
+        session_id, name = "", ""
+        if self._shared is not None:
+            client = methods.client_name(call.params.client_info)
+            session_id, state = self._shared.open(request.access, version, client)
+            name = state.name
+        session = self._keep(LegacySession(request.access, connection, outbox, version, session_id, name))
         return OpenPost(connection, Outbox(), Era.LEGACY, {call.key: call.id}, given, opens=session)
 
     def _accept_batch(self, request: Request, body: bytes, error: ProtocolError) -> Answered | OpenPost:
@@ -294,7 +311,60 @@ class Endpoint:
 
     def _session_of(self, request: Request) -> LegacySession | None:
         given = request.headers.get(_SESSION)
-        return None if given is None else self.sessions.find(given.decode("latin-1"), request.access)
+        if given is None:
+            return None
+        session_id = given.decode("latin-1")
+        session = self.sessions.find(session_id, request.access)
+        if self._shared is None:
+            return session
+        if session is not None and self._shared.has_ended(session.name):
+            self.sessions.end(session)
+            return None
+        return session or self._adopt(request, session_id, self._shared)
+
+    def _adopt(self, request: Request, session_id: str, shared: SharedSessions) -> LegacySession | None:
+        """Continue a session that another replica opened; None if there is no such session."""
+        state = shared.find(session_id, request.access)
+        if state is None:
+            return None
+        outbox = Outbox()
+        connection = self._connect(request, outbox.put)
+        connection.adopt(state.version, state.client)
+        session = LegacySession(request.access, connection, outbox, state.version, session_id, state.name)
+        self.sessions.add(self._keep(session))
+        return session
+
+    def _keep(self, session: LegacySession) -> LegacySession:
+        """Have the subscriptions of a session stored for other replicas."""
+        shared = self._shared
+        if shared is not None:
+            self._loop = asyncio.get_running_loop()
+
+            def remember(uri: str, is_wanted: bool) -> None:
+                shared.remember(session.name, uri, is_wanted=is_wanted)
+
+            session.connection.on_subscription = remember
+        return session
+
+    def _hear_of_session(self, name: str) -> None:
+        """Learn, on the thread of the feed, that a session changed on another replica."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop may be closed
+                self._loop.call_soon_threadsafe(self._renew, name)
+
+    def _renew(self, name: str) -> None:
+        for session in self.sessions.named(name):
+            if self._shared is not None and self._shared.has_ended(name):
+                self.sessions.end(session)
+            elif session.has_reader:
+                aside(partial(self._resume, session, ""))
+
+    def _resume(self, session: LegacySession, last_event: str) -> None:
+        """Take a session's subscriptions from the store, and send what was missed since an event; may wait."""
+        if self._shared is not None and self._shared.has_events:
+            with suppress(ProviderError):  # without the store, a stream goes on with what it has
+                found = self._shared.resume(session.name, last_event)
+                session.connection.resubscribe(found.uris, found.missed, has_missed_lists=found.has_missed_lists)
 
     async def _get_or_delete(self, request: Request) -> None:
         session = self._session_of(request)
@@ -304,6 +374,8 @@ class Endpoint:
             await self.finish(request, _unknown_session(None))
         elif request.method == "DELETE":
             self.sessions.end(session)
+            if self._shared is not None:
+                await self._threads.call(request.access, partial(self._shared.end, session.name), owner="sessions")
             await request.reply(204)
         elif not _takes(request.headers.get(b"accept", b"*/*"), b"text/event-stream"):
             await request.refuse(406, "Accept must list text/event-stream")
@@ -325,7 +397,13 @@ class Endpoint:
                     self.sessions.touch(session)
                     return gone.done() or self._is_shut_out(request) or not session.is_read_by(reader)
 
-                await stream(request, session.outbox, is_over)
+                if self._shared is None:
+                    await stream(request, session.outbox, is_over)
+                    return
+                last_event = request.headers.get(b"last-event-id", b"").decode("latin-1")
+                resume = partial(self._resume, session, last_event)
+                await self._threads.call(request.access, resume, owner="sessions")
+                await stream(request, session.outbox, is_over, self._shared.event_id)
         finally:
             gone.cancel()
 

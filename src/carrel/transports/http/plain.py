@@ -5,6 +5,7 @@
 in parts and never kept in memory.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from functools import partial
@@ -14,7 +15,7 @@ from carrel.catalog.access import SCOPE_REASON, ActingAs
 from carrel.catalog.catalog import close_sources
 from carrel.catalog.routes import Found
 from carrel.core.content import takes_long
-from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError, UnknownScheme
+from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.isotime import clamp
 from carrel.core.model import Range, Reading, Source, Stored, Unread
@@ -24,8 +25,10 @@ from carrel.protocol import jsonrpc, results, wire_errors
 from carrel.protocol.eras import Era
 from carrel.server.dispatch import Unfinished
 from carrel.server.server import Server
-from carrel.transports.http.asgi import JSON, Answered, Request
-from carrel.transports.http.threads import Failure, Threads
+from carrel.transports.http.asgi import JSON, Answered, Request, TooLong
+from carrel.transports.http.threads import Failure, Stopping, Threads
+
+log = logging.getLogger(__name__)
 
 CHUNK: Final = 1 << 18
 SMALL: Final = 1 << 16
@@ -34,8 +37,9 @@ SMALL: Final = 1 << 16
 _SAFETY: Final = (
     (b"cache-control", b"private, no-cache"),
     (b"x-content-type-options", b"nosniff"),
-    (b"content-security-policy", b"sandbox"),
+    (b"content-security-policy", b"sandbox; default-src 'none'; style-src 'unsafe-inline'"),
     (b"cross-origin-resource-policy", b"same-origin"),
+    (b"vary", b"Accept"),
 )
 """What a browser must not do with a resource: guess its type, run it as a page of ours, or show it to another site."""
 
@@ -43,9 +47,13 @@ _NOTHING_HERE: Final = (
     "Nothing is here: MCP is at /mcp, a resource at /{scheme}/…, search at /-/search?q=…, health at /-/health"
 )
 
+_LINES: Final = b"application/x-ndjson"
+
 _WHERE: Final = "a resource is at /{scheme}/…, such as /workspace/README.md"
 
 Header = tuple[bytes, bytes]
+Otherwise = Callable[[Failure], Awaitable[bool]]
+"""Answers a request that would be refused; returns whether it did."""
 Part = Callable[[int, int], Awaitable[bytes]]
 """Returns bytes from a position on, at most the given number."""
 
@@ -58,20 +66,41 @@ class Plain:
         self._catalog = server.catalog
         self._threads = threads
 
-    async def answer(self, request: Request) -> None:
-        """Answer a read, by the path or by `/-/read?uri=`."""
+    async def answer(self, request: Request, otherwise: Otherwise | None = None) -> None:
+        """Answer a read, by the path or by `/-/read?uri=`; `otherwise` is asked before a read is refused."""
         if await _refuses_method(request):
             return
         try:
-            uri = self._uri_of(request)
+            uri = self.uri_of(request)
             found = await self._find(request, uri)
             reading = await self._open(request, found)
             try:
+                if reading.error is not None and otherwise is not None and await otherwise(NotFound(uri)):
+                    return
                 await self._send(request, reading, found, uri)
             finally:
                 close_sources(reading.items)
-        except UnknownScheme as error:
-            await refuse(request, UnknownScheme(error.uri or "", _WHERE))
+        except (RequestError, ProviderError, ProtocolError) as error:
+            is_refused = isinstance(error, RequestError) and otherwise is not None and not request.has_begun
+            if is_refused and otherwise is not None and await otherwise(error):
+                return
+            await refuse(request, UnknownScheme(error.uri or "", _WHERE) if isinstance(error, UnknownScheme) else error)
+
+    async def append(self, request: Request) -> None:
+        """Add the lines of a POST to a resource, which is a log; answer with its URI and what it has now."""
+        try:
+            given = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if given != _LINES:
+                message = f"Send lines of JSON with the content type {_LINES.decode()}"
+                raise BadArgument(message, data={"parameter": "content-type"})
+            uri = self.uri_of(request)
+            body = await request.body(self._catalog.max_bytes)
+            append = partial(self._catalog.append, uri, body)
+            added = await self._threads.call(request.access, append, owner=uri.partition(":")[0])
+            await request.reply_json(200, added)
+        except TooLong:
+            limit = self._catalog.max_bytes
+            await request.refuse(413, f"Message too large: one message holds {limit} bytes", (b"connection", b"close"))
         except (RequestError, ProviderError, ProtocolError) as error:
             await refuse(request, error)
 
@@ -97,22 +126,27 @@ class Plain:
             raise BadArgument("The query is not UTF-8", data={"parameter": "q"}) from None
         return rendering.as_json(self._server.search.opened().search(asked.request()), asked)
 
-    def _uri_of(self, request: Request) -> str:
+    def uri_of(self, request: Request) -> str:
         """Return the URI of a request, from its path exactly as sent."""
+        return self.uri_at(request.path, request.query)
+
+    def uri_at(self, raw_path: bytes, raw_query: bytes) -> str:
+        """Return the URI at a path, exactly as sent."""
         try:
-            path, query = request.path.decode(), request.query.decode()
+            path, query = raw_path.decode(), raw_query.decode()
         except UnicodeDecodeError:
             raise BadArgument("The path is not UTF-8", data={"parameter": "uri"}) from None
-        if path == "/-/read":
+        if path in ("/-/read", "/-/raw"):
             return _asked_for(query)
         head, _, rest = path[1:].partition("/")
         if head in ("", "-"):
             raise NotFound(path, _NOTHING_HERE)
         scheme = decode(head).lower()
-        start = f"{scheme}:///" if self._has_no_authority(scheme) else f"{scheme}://"
+        start = f"{scheme}:///" if self.has_no_authority(scheme) else f"{scheme}://"
         return f"{start}{rest}?{query}" if query else start + rest
 
-    def _has_no_authority(self, scheme: str) -> bool:
+    def has_no_authority(self, scheme: str) -> bool:
+        """Return whether the URIs of a scheme begin with three slashes."""
         for mounted in self._catalog.mounted:
             if scheme in mounted.provider.schemes:
                 return any(route.template.startswith(f"{scheme}:///") for route, _ in mounted.routes)
@@ -204,9 +238,9 @@ class Plain:
             if not sent:
                 break
             start += len(sent)
-            await request.write(sent, is_last=start >= end)
+            await request.write_to_reader(sent, is_last=start >= end)
         if start < end and request.method != "HEAD":
-            raise ConnectionAbortedError("a resource became shorter while it was sent")
+            raise ProviderError("The resource became shorter while it was sent", word="unavailable")
         if request.method == "HEAD" or not length:
             await request.write(b"", is_last=True)
 
@@ -226,7 +260,9 @@ async def _refuses_method(request: Request) -> bool:
 async def refuse(request: Request, error: Failure) -> None:
     """Answer with an error; in the middle of an answer, close the connection."""
     if request.has_begun:
-        raise ConnectionAbortedError("an answer could not be finished") from error
+        if not isinstance(error, Stopping):
+            log.warning("%s: an answer broke off: %s", echo(request.path.decode("latin-1")), error.message)
+        await request.break_off()
     answered = refusal(request, error)
     await request.reply(answered.status, answered.body, *answered.headers)
 

@@ -22,8 +22,12 @@ SWEEP_S: Final = 60.0
 class LegacySession:
     """One legacy session. Its notifications wait in its outbox for the GET stream."""
 
-    def __init__(self, access: Access, connection: Connection, outbox: Outbox, version: str) -> None:
-        self.id = secrets.token_hex(16)
+    def __init__(
+        self, access: Access, connection: Connection, outbox: Outbox, version: str, session_id: str = "", name: str = ""
+    ) -> None:
+        """`name` is what replicas call a session that they share."""
+        self.id = session_id or secrets.token_hex(16)
+        self.name = name
         self.access = access
         self.owner = access.name
         self.connection = connection
@@ -37,6 +41,11 @@ class LegacySession:
         self._reader += 1
         self.outbox.wake()
         return self._reader
+
+    @property
+    def has_reader(self) -> bool:
+        """Whether its stream was ever read here."""
+        return self._reader > 0
 
     def is_read_by(self, reader: int) -> bool:
         """Return whether this is still the reader."""
@@ -93,6 +102,10 @@ class Sessions:
             return None
         self.touch(session)
         return session
+
+    def named(self, name: str) -> list[LegacySession]:
+        """Return the sessions that replicas call by this name."""
+        return [live for live in self._live.values() if live.name == name]
 
     def touch(self, session: LegacySession) -> None:
         """Count as use."""

@@ -102,21 +102,36 @@ class Outbox:
         return is_late
 
 
-async def stream(request: Request, outbox: Outbox, is_over: Callable[[], bool]) -> None:
-    """Send the messages of the outbox until it is finished; if `is_over` says so before, stop without the answer."""
+async def stream(
+    request: Request, outbox: Outbox, is_over: Callable[[], bool], event_id: Callable[[], str] = lambda: ""
+) -> None:
+    """Send the messages of the outbox until it is finished; if `is_over` says so before, stop without the answer.
+
+    `event_id` returns what a client sends as `Last-Event-ID` to go on after a message; empty for no id.
+    """
     await request.begin(200, HEADERS)
-    await request.write(_COMMENT)
+    await request.write(_idle(event_id()))
     last = b""
     while not is_over():
         waiting = outbox.take()
         if waiting:
-            await request.write(b"".join([frame(message) for message in waiting]))
+            named = _named(event_id())
+            await request.write(b"".join([named + frame(message) for message in waiting]))
         elif outbox.is_finished:
             last = b"" if outbox.answer is None else frame(outbox.answer)
             break
         elif await outbox.wait(KEEP_ALIVE_S):
-            await request.write(_COMMENT)
+            await request.write(_idle(event_id()))
     await request.write(last, is_last=True)
+
+
+def _named(event_id: str) -> bytes:
+    return f"id: {event_id}\n".encode() if event_id else b""
+
+
+def _idle(event_id: str) -> bytes:
+    """Return what an idle stream sends: a comment, and the id alone, which a client remembers without an event."""
+    return _named(event_id) + _COMMENT
 
 
 def frame(message: bytes) -> bytes:

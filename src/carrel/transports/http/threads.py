@@ -20,6 +20,13 @@ _Made = TypeVar("_Made")
 Failure = RequestError | ProviderError | ProtocolError
 
 
+class Stopping(ProviderError):
+    """The server stops before the work is done."""
+
+    def __init__(self) -> None:
+        super().__init__("Server is stopping", word="unavailable")
+
+
 class Threads:
     """Runs work for the event loop, each client within its limits."""
 
@@ -28,6 +35,7 @@ class Threads:
         self._waiting = Places(MAX_WAITING_PER_CLIENT)
         self._streams = Places(MAX_STREAMS_PER_CLIENT)
         self._errands: set[_Errand[Any]] = set()
+        self.is_closed = False
 
     def submit(self, access: Access, work: Work, take: Take) -> None:
         """Run a piece of work for a caller; `take` is called with the outcome, maybe on another thread.
@@ -59,6 +67,8 @@ class Threads:
         `discard` gets a result that came too late; `owner` names the provider whose slot it takes, and `deadline_s`
         is the time it may take where that is more than usual.
         """
+        if self.is_closed:
+            raise Stopping
         leave = self._enter(access)
         if leave is None:
             raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
@@ -99,6 +109,7 @@ class Threads:
 
     def close(self) -> None:
         """End the threads; calls that still wait get an error."""
+        self.is_closed = True
         self._workers.close()
         for errand in self._errands:
             errand.stop()
@@ -141,7 +152,7 @@ class _Errand(Generic[_Made]):
     def stop(self) -> None:
         """End the wait for it with an error."""
         if not self.future.done():
-            self.future.set_exception(ProviderError("Server is stopping", word="unavailable"))
+            self.future.set_exception(Stopping())
 
     def settle(self, _: bytes | None) -> None:
         """Settle the future. This may be called twice: by the clock, and by the thread when it is done."""

@@ -16,6 +16,7 @@ from time import monotonic, time
 from typing import Final
 
 from carrel.catalog.access import Access
+from carrel.catalog.groups import NO_GROUPS, Groups
 from carrel.core.errors import ConfigError
 from carrel.core.hashing import sha256
 from carrel.core.record import Value
@@ -53,7 +54,7 @@ class TokenStore:
         with locked(self.local_path):
             if os.path.exists(self.local_path):
                 return self._read_local(), False
-            token = _make()
+            token = make_token()
             replace_private(self.local_path, token + "\n")
         return token, True
 
@@ -68,13 +69,13 @@ class TokenStore:
 
     def add(self, name: str, scopes: frozenset[str] | None) -> str:
         """Create a token and return it; only its hash is stored."""
-        secret = _make()
+        secret = make_token()
         kept = None if scopes is None else tuple(sorted(scopes))
         with locked(self._path):
             tokens = self.all()
             if any(token.name == name for token in tokens):
                 raise ConfigError(f"there is a token {name!r} already; revoke it first, or choose another name")
-            self._save([*tokens, Token(name, _hash(secret), kept, int(time() * 1000))])
+            self._save([*tokens, Token(name, hash_token(secret), kept, int(time() * 1000))])
         return secret
 
     def revoke(self, name: str) -> bool:
@@ -102,6 +103,10 @@ class TokenStore:
         except (OSError, ValueError, KeyError, TypeError):
             raise ConfigError(f"{self._path}: cannot be read as a list of tokens") from None
 
+    def kept(self) -> list[Token]:
+        """Return every added token, for a server that checks them; must not wait long."""
+        return self.all()
+
     def state(self) -> tuple[int, int]:
         """Return a value that changes when the file changes."""
         try:
@@ -120,9 +125,10 @@ class TokenStore:
 class Keyring:
     """The tokens of a running server: the local one, and those that are added meanwhile."""
 
-    def __init__(self, store: TokenStore, local: str | None) -> None:
+    def __init__(self, store: TokenStore, local: str | None, groups: Groups = NO_GROUPS) -> None:
         self._store = store
-        self._local = [] if local is None else [(_hash(local), Access("local"))]
+        self._groups = groups
+        self._local = [] if local is None else [(hash_token(local), Access("local"))]
         self._lock = threading.Lock()
         self._state = (-1, -1)
         self._looked_at = float("-inf")
@@ -131,7 +137,7 @@ class Keyring:
     def find(self, token: str) -> Access | None:
         """Return the access of a token. All tokens are compared, so that the time reveals nothing."""
         self._look()
-        digest = _hash(token)
+        digest = hash_token(token)
         found = None
         for known, access in self._known:
             if compare_digest(known, digest):
@@ -152,19 +158,21 @@ class Keyring:
     def _added(self) -> list[tuple[str, Access]]:
         """Return the tokens of the file; none if it cannot be read."""
         try:
-            tokens = self._store.all()
+            tokens = self._store.kept()
         except ConfigError as error:
             log.warning("%s", error)
             return []
-        return [
-            (token.digest, Access(f"token {token.name}", None if token.scopes is None else frozenset(token.scopes)))
-            for token in tokens
-        ]
+        return [(token.digest, Access(f"token {token.name}", self._rights_of(token))) for token in tokens]
+
+    def _rights_of(self, token: Token) -> frozenset[str] | None:
+        return None if token.scopes is None else self._groups.rights_of(token.name).union(token.scopes)
 
 
-def _make() -> str:
+def make_token() -> str:
+    """Return a new token."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def _hash(token: str) -> str:
+def hash_token(token: str) -> str:
+    """Return the hash by which a token is stored."""
     return str(sha256(token.encode("utf-8", "surrogatepass")).hexdigest())

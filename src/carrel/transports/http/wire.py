@@ -20,7 +20,18 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from carrel.core.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from carrel.protocol import jsonrpc
-from carrel.transports.http.asgi import BEGUN, JSON, LET_IN, MCP_PATH, Answered, Event, Request, header
+from carrel.transports.http.asgi import (
+    ABORT,
+    BEGUN,
+    IS_LOST,
+    JSON,
+    LET_IN,
+    MCP_PATH,
+    Answered,
+    Event,
+    Request,
+    header,
+)
 from carrel.transports.http.unauthenticated import Lobby
 
 log = logging.getLogger(__name__)
@@ -64,6 +75,7 @@ class Wire(HttpToolsProtocol):
     _is_reading = False
     _is_in_headers = True
     _is_refused = False
+    _is_lost = False
     _header_bytes = 0
     _bytes_at_most = 0
     _begun_at = 0.0
@@ -102,6 +114,9 @@ class Wire(HttpToolsProtocol):
         """Note that a request was accepted: from now on the connection is kept as long as any other."""
         self._application.lobby.leave(self)
 
+    def _has_gone(self) -> bool:
+        return self._is_lost
+
     @property
     def _may_read_s(self) -> float:
         """The time a request may take to arrive."""
@@ -129,6 +144,7 @@ class Wire(HttpToolsProtocol):
             cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
+        self._is_lost = True
 
     def shutdown(self) -> None:
         """Close properly, as soon as no request is in progress."""
@@ -261,7 +277,8 @@ class Wire(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self._take_authority()
         before = self.cycle
-        cast("Event", self.scope).update({LET_IN: self.let_in, BEGUN: begun})
+        own = {LET_IN: self.let_in, IS_LOST: self._has_gone, ABORT: self.transport.abort, BEGUN: begun}
+        cast("Event", self.scope).update(own)
         super().on_headers_complete()
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
