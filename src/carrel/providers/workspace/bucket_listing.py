@@ -23,7 +23,7 @@ from carrel.providers.workspace.policy import FolderRules
 
 
 class ListedObject(Value, frozen=True, gc=False):
-    """An object in a list: its URI, its name below the prefix, its type ("" if only its bytes tell), and its state."""
+    """An object in a list: its URI, its name below the prefix, its type ("" if the name does not tell), its state."""
 
     uri: str
     name: str
@@ -88,7 +88,7 @@ class BucketListing:
         path = "/".join((*rules.segments, name))
         known = file_types.known_type(name)
         if known is None:
-            # Objects are not read for a list, so one of an unknown type is listed until it was read.
+            # Objects are not read for a list, so an object of unknown type is listed until it has been read.
             kind = self._files.kind_of(path, state)
             known = ("", True) if kind is None else (file_types.type_of(name, is_text=kind.is_text), kind.is_text)
         if (verdict.needs_text and not known[1]) or len(uri) > MAX_URI_LENGTH:

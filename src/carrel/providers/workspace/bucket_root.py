@@ -2,9 +2,9 @@
 
 workspace://@{root}/{+path}{?start,length,lines,outline}  an object, or a folder's children
 
-It is a provider beside that of the local files, under the same scheme, so that a bucket that is slow or down takes
-no worker thread from them. Reads ask the bucket. Lists, folders, completion and search use the last list of the bucket,
-which is renewed in the background; changes are found by comparing lists.
+It is a separate provider under the scheme of the local files, so that a bucket that is slow or down takes no worker
+thread from them. Reads ask the bucket. Lists, folders, completion and search use the last list of the bucket, which is
+renewed in the background; changes are found by comparing lists.
 """
 
 import re
@@ -86,7 +86,7 @@ class BucketRoot(Gateway):
         self._contents.begin()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` for the first list; return whether it came, or failed."""
+        """Wait until the first list came or failed, at most `timeout_s`; return False after a timeout."""
         return self._contents.wait(timeout_s)
 
     def routes(self) -> Sequence[Route]:
@@ -153,12 +153,12 @@ class BucketRoot(Gateway):
             yield Document(one.uri, state.etag, title, one.mime_type, state.size, state.modified_ms)
 
     def _try_to_look(self, first_s: float | None = FIRST_S) -> None:
-        """Have the list renewed, and wait a little for it. Without one, nothing is listed, and health says why."""
+        """Renew the list in the background, and wait a little for it. Without a list, health says why."""
         with suppress(BucketFault):
             self._contents.look(first_s=first_s)
 
     def _look(self) -> None:
-        """Have the list renewed, and wait a little for it; raise if there is none."""
+        """Renew the list in the background, and wait a little for it; raise if there is no list."""
         try:
             self._contents.look()
         except BucketFault as fault:
@@ -241,7 +241,7 @@ class BucketRoot(Gateway):
         except BucketFault as fault:
             raise self._files.unavailable(fault, target.uri) from None
 
-    # Changes, completion, and what people are told
+    # Changes, completion, explanations
 
     def fingerprint(self, uri: str) -> str | None:
         """Return the ETag of an object, or a token of the names in a folder; None if there is nothing."""
@@ -318,8 +318,8 @@ class BucketRoot(Gateway):
             problems.append(f"the bucket gives no list: {known.problem}; the one of {known.age_s:.0f} s ago is served")
         elif known.problem:
             problems.append(f"the bucket is not available: {known.problem}")
-        if table is not None and table.odd:
-            problems.append(f"{table.odd} object(s) are not served: no URI can have their names")
+        if table is not None and table.unservable:
+            problems.append(f"{table.unservable} object(s) are not served: no URI can have their names")
         if table is not None and table.is_cut:
             problems.append(f"only the first {len(table.names)} objects are listed; the others can be read by name")
         unusable = sorted(self._files.policy.unusable_ignore_files().items())
