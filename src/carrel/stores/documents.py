@@ -20,8 +20,6 @@ from carrel.stores.session import StoreSession
 
 READ_S: Final = 25.0
 WRITE_S: Final = 25.0
-BATCH: Final = 500
-"""Documents that are fetched at once."""
 MAX_NAME: Final = 1_024
 
 

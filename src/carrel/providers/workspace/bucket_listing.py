@@ -11,13 +11,13 @@ from operator import itemgetter
 from carrel.buckets.bucket import BucketObject
 from carrel.buckets.contents import ObjectTable
 from carrel.core.cancellation import check_cancelled
-from carrel.core.isotime import iso
 from carrel.core.limits import MAX_URI_LENGTH
 from carrel.core.model import FOLDER_TYPE, Annotations, Rank, Resource, Text
 from carrel.core.record import Value
 from carrel.core.uri import quote
 from carrel.files import file_types
 from carrel.providers.workspace.bucket_files import BucketFiles, FoundFolder
+from carrel.providers.workspace.folders import entry_item
 from carrel.providers.workspace.paths import prefix_of
 from carrel.providers.workspace.policy import FolderRules
 
@@ -166,18 +166,8 @@ def item_of(child: BucketChild) -> Text:
     if child.listed is None:
         return Text("", FOLDER_TYPE, uri=child.uri)
     state = child.listed.state
-    modified = iso(state.modified_ms)
-    meta = {
-        "dev.carrel/uri": child.uri,
-        "dev.carrel/total": state.size,
-        "dev.carrel/start": 0,
-        "dev.carrel/length": 0,
-        "dev.carrel/etag": state.etag,
-        "dev.carrel/last-modified": modified,
-        "dev.carrel/entry": True,
-    }
     mime_type = child.listed.mime_type or file_types.UNKNOWN_TEXT
-    return Text(f"{state.size} bytes, {modified}", mime_type, uri=child.uri, meta=meta)
+    return entry_item(child.uri, mime_type, state.size, state.etag, state.modified_ms)
 
 
 def resource_of(child: BucketChild) -> Resource:

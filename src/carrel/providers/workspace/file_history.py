@@ -23,6 +23,7 @@ from carrel.git.patches import LINK, MAX_TEXT_BYTES, SUBMODULE, FileChange, cont
 from carrel.git.repository import Repository
 from carrel.git.revisions import resolve
 from carrel.providers.workspace import paths
+from carrel.providers.workspace.folders import MAX_CHILDREN
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.tree import Tree, is_servable
 
@@ -33,7 +34,6 @@ _WITH: Final = {
     "log": ("at", "skip", "format", "start", "length", "lines"),
 }
 """The parameters that each question may be combined with."""
-MAX_CHILDREN: Final = 1_000
 LONG_TTL_MS: Final = 3_600_000
 """How long a client may keep an answer for the full id of a commit: it never changes."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
@@ -20,7 +20,7 @@ from carrel.core import content
 from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
 from carrel.core.hierarchy import NotAFolder
-from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
+from carrel.core.limits import MAX_REMEMBERED_LENGTH
 from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored, Unread
 from carrel.core.provider import Changes, Document, DocumentChanges, Place, Project, Provider, Route
 from carrel.core.uri import quote, split_query
@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from carrel.buckets.address import BucketAddress
     from carrel.providers.workspace.bucket_root import BucketRoot
     from carrel.providers.workspace.kept_documents import KeptDocuments
-
-_ENOUGH: Final = MAX_COMPLETIONS + 1
-_NO_VALUES: Final = Completion((), total=0, has_more=False)
 
 
 class Workspace(Provider):
@@ -331,22 +328,19 @@ class Workspace(Provider):
         is_named = "{root}" in template
         root = context.get("root", "") if is_named else ""
         if variable != "path" or root not in self._trees or is_named != bool(root):
-            return _NO_VALUES
-        begun = value.rpartition("/")[2]
-        before = value[: len(value) - len(begun)]
+            return paths.NO_VALUES
+        folder, begun = paths.split_typed(value)
         try:
             target = paths.parse(paths.canonical(root, value.split("/")[:-1]), self._trees)
             quoted = quote(begun)
             found = self._trees[root].open(target)
         except RequestError:
-            return _NO_VALUES
+            return paths.NO_VALUES
         with found.opened as opened:
             if not opened.is_folder or begun == "..":
-                return _NO_VALUES
+                return paths.NO_VALUES
             children = self._listings[root].children(opened, found.segments, begun=quoted)
-            offered = [before + child.name + "/" * (child.entry is None) for child in islice(children, _ENOUGH)]
-        has_more = len(offered) == _ENOUGH
-        return Completion(tuple(offered[:MAX_COMPLETIONS]), None if has_more else len(offered), has_more)
+            return paths.completion(folder, ((child.name, child.entry is None) for child in children))
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report file events of every root until stopped."""
