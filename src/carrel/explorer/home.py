@@ -82,4 +82,4 @@ class Home:
 
 
 _ALWAYS = {"guide": "always served: it explains the rest", "search": "always served, unless it is turned off"}
-"""Why the providers are served that nobody chooses."""
+"""Why some providers are always served."""
