@@ -157,7 +157,7 @@ class _ExpressionReader:
         return Need(tuple(literal for literal in literals if literal), tuple(needs))
 
     def _least(self) -> int | None:
-        """Read a repetition; return how often it asks for what stands before it, or None where there is none."""
+        """Read a repetition; return how often it asks for what stands before it, or None if there is none."""
         least: int | None = None
         while self._peek() in _REPEATS and self._peek():
             sign = self._next()

@@ -68,6 +68,7 @@ ALIASES: Final = {
     "ts": "typescript",
     "yml": "yaml",
 }
+"""Other names of languages."""
 
 _BY_ENDING: Final = {ending: language for language, endings in ENDINGS.items() for ending in endings.split()}
 _BY_NAME: Final = {"makefile": "make", "dockerfile": "docker", "cmakelists.txt": "cmake", "rakefile": "ruby"}

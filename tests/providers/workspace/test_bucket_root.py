@@ -327,7 +327,7 @@ def test_a_folder_shows_its_children_in_order(tmp_path: Path, bucket: S3Server) 
 
 
 def test_a_large_folder_comes_in_parts(tmp_path: Path, bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.providers.workspace.bucket_root.MAX_CHILDREN", 3)
+    monkeypatch.setattr("carrel.providers.workspace.folders.MAX_CHILDREN", 3)
     names = [f"{number:02d} é.md" for number in range(8)]
     for name in names:
         bucket.put(f"docs/{name}", "x")
