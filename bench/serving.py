@@ -74,14 +74,10 @@ def serving(tree: Path, home: Path) -> Iterator[Page]:
     command = [*CARREL, "serve", "--http", "0", "--project", str(tree)]
     with subprocess.Popen(command, env=surroundings(home), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        url = token = ""
-        for line in process.stderr:
-            url = (re.findall(r"listening on (\S+)", line) or [url])[0]
-            token = (re.findall(r"CARREL_TOKEN=(carrel_[\w-]+)", line) or [token])[0]
-            if url and (token or "no token" in line):
-                break
+        found = (re.search(r"listening on (\S+)", line) for line in process.stderr)
+        url = next(one[1] for one in found if one)
         threading.Thread(target=process.stderr.read, daemon=True).start()
         try:
-            yield Page(url, token, process.pid)
+            yield Page(url, (home / "carrel/local-token").read_text(encoding="ascii").strip(), process.pid)
         finally:
             process.terminate()
