@@ -1,6 +1,9 @@
 """Script injection through names, contents, log lines, task titles, memory, and the answers of others."""
 
+import json
+from html import unescape
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -80,3 +83,45 @@ def test_a_html_file_as_it_is_loads_nothing_and_runs_nothing(browsed: Browsed, p
 )
 def test_a_uri_is_never_html(browsed: Browsed, target: str) -> None:
     assert is_safe(browsed.get(target).body.decode())
+
+
+HIDDEN = "\u202e\u2066\u2069\u200f\u061c\x1b\x7f\x9b\u2028"
+"""Characters that would lie about what stands beside them."""
+
+
+def test_a_name_cannot_turn_the_writing_around(browsed: Browsed, project: Path) -> None:
+    name = f"invoice{HIDDEN}fdp.exe"
+    (project / name).write_text(f"turned {HIDDEN}\n", "utf-8")
+    (project / f"{HIDDEN}folder").mkdir()
+    address = f"/workspace/{quote(name)}"
+    uri = quote(f"workspace:///{quote(name)}", safe="")
+    pages = ["/workspace/", address, f"/-/explain?uri={uri}", f"/-/model?uri={uri}", "/-/search?q=turned"]
+    pages += [f"/workspace/{quote(HIDDEN)}folder", f"{address}?outline"]
+
+    for page in pages:
+        assert not set(browsed.page(page)) & set(HIDDEN), page
+    assert "invoice\\u202e" in browsed.page("/workspace/")
+    assert not set(browsed.get(f"/workspace/{quote(HIDDEN)}").body.decode()) & set(HIDDEN)
+
+
+def test_a_name_is_exact_in_the_data_of_a_page(browsed: Browsed, project: Path) -> None:
+    name = f"invoice{HIDDEN}fdp.exe"
+    (project / name).write_text("x\n", "utf-8")
+
+    assert name in [row["name"] for row in browsed.get("/workspace/.json", {}).json["children"]]
+
+
+def test_the_exact_answer_means_the_same_where_it_shows_escapes(browsed: Browsed, project: Path) -> None:
+    (project / "x.txt").write_text(f"a{HIDDEN}\U000e0041b\n", "utf-8")
+    page = browsed.page("/-/model?uri=workspace:///x.txt")
+    shown = unescape(page.rpartition('aria-label="The answer of the protocol">')[2].partition("</pre>")[0])
+
+    told = json.loads(shown)
+    assert told["result"]["contents"][0]["text"] == f"a{HIDDEN}\U000e0041b\n"
+
+
+def test_a_query_is_sent_back_as_it_came(browsed: Browsed) -> None:
+    page = browsed.page(f"/-/search?q={quote('a' + HIDDEN)}&path={quote(HIDDEN)}")
+
+    assert f'value="a{HIDDEN}"' in page
+    assert f'value="{HIDDEN}"' in page

@@ -18,7 +18,7 @@ from carrel.core.uri import decode_loosely, pairs, split_query, with_query, with
 from carrel.explorer import exact, folders
 from carrel.explorer.addresses import Addresses, asked
 from carrel.explorer.leaves import Leaf
-from carrel.explorer.rendering.markup import Content, Links
+from carrel.explorer.rendering.markup import Content, Links, visible_json
 from carrel.server.server import Server
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Resources:
         given = (exact.answer(self._server, part) if answered is None else answered) if is_inline else b""
         is_shown = is_inline and len(given) <= exact.MAX_SHOWN
         return {
-            "exact": given.decode("utf-8", "replace") if is_shown else "",
+            "exact": visible_json(given.decode("utf-8", "replace")) if is_shown else "",
             "exact_size": len(given),
             "copies": exact.copies(uri, origin + self._addresses.page(uri)),
             "part": part,
