@@ -11,6 +11,7 @@ from carrel.catalog.access import current_access
 from carrel.core import limits
 from carrel.core.server_paths import without_paths_within
 from carrel.core.version import __version__
+from carrel.explorer.home import reason
 from carrel.explorer.leaves import Leaf
 from carrel.explorer.survey import Survey
 from carrel.transports.http.app import App
@@ -58,7 +59,7 @@ class About:
         rows = []
         for one in self._desk.catalog.visible():
             choice = reasons.get(one.provider.name)
-            state = {} if choice is None else {"state": choice.state, "why": choice.why}
+            state = {} if choice is None else {"state": choice.state, "why": reason(self._desk, choice)}
             templates = [template.uri_template for template in one.templates()]
             named = {"name": one.provider.name, "schemes": list(one.provider.schemes), "summary": one.provider.summary}
             rows.append({**named, **state, "speed": one.speed, "templates": templates})

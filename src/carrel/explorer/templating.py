@@ -12,7 +12,7 @@ from markupsafe import escape
 from carrel.core.hashing import blake2b
 from carrel.core.isotime import iso
 from carrel.core.uri import QUERY_SAFE, quote
-from carrel.explorer.rendering.markup import visible
+from carrel.explorer.rendering.markup import Html, element, join, visible
 
 FOLDER: Final = os.path.dirname(__file__)
 STATIC: Final = {
@@ -36,10 +36,13 @@ def environment() -> Environment:
         autoescape=lambda name: name is None or not name.endswith(".md"),
         undefined=StrictUndefined,
         finalize=_shown,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(size=size, count=count, iso=iso, day=day, fenced=fenced, urlquote=urlquote, exactly=escape)
+    made.filters.update(
+        size=size, count=count, iso=iso, day=day, fenced=fenced, urlquote=urlquote, exactly=escape, coded=coded
+    )
     made.globals["static"] = static_address
     return made
 
@@ -51,6 +54,14 @@ def _shown(context: EvalContext, value: object) -> object:
     `|exactly` is for what a form sends back.
     """
     return visible(value) if context.autoescape and isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def coded(text: str) -> Html:
+    """Return a sentence in which what stands between backticks is code."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return join((text,))
+    return join(element("code", piece) if at % 2 else piece for at, piece in enumerate(pieces))
 
 
 def size(octets: int | None) -> str:
