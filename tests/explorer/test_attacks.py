@@ -3,6 +3,7 @@
 import json
 from html import unescape
 from pathlib import Path
+from time import process_time
 from urllib.parse import quote
 
 import pytest
@@ -125,3 +126,33 @@ def test_a_query_is_sent_back_as_it_came(browsed: Browsed) -> None:
 
     assert f'value="a{HIDDEN}"' in page
     assert f'value="{HIDDEN}"' in page
+
+
+HEAVY = {
+    "line.py": "x = '" + "a" * 3_000_000,
+    "line.md": "a" * 3_000_000,
+    "wide.json": "[" + "1," * 1_000_000 + "1]",
+    "deep.json": "[" * 30_000 + "]" * 30_000,
+    "quotes.md": ">" * 30_000 + " x",
+    "emphasis.md": "*a **b " * 9_000,
+    "headings.md": "# a\n" * 15_000,
+    "pictures.md": "![" * 4_900,
+    "table.md": "|" * 20_000 + "\n" + "|-" * 20_000,
+    "colours.log": "\x1b[31m" * 12_000,
+    "quotes.csv": '"' * 60_001,
+    "hunk.diff": "@@ -1,999999999999 +1 @@\n" + "+x\n" * 20_000,
+    "lists.yaml": "- " * 30_000,
+    "tags.html": "<script>" * 8_000,
+    "words.rb": "%w(" * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_no_file_makes_a_page_that_is_large_or_takes_long(browsed: Browsed, project: Path, name: str) -> None:
+    (project / name).write_text(HEAVY[name], "utf-8")
+    before = process_time()
+    page = browsed.page(f"/workspace/{name}")
+
+    assert process_time() - before < 10
+    assert len(page) < 3_000_000
+    assert is_safe(page.replace("&lt;", ""))
