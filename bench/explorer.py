@@ -108,6 +108,7 @@ def measure(tree: Path, home: Path, plan: Plan) -> dict[str, list[Answer]]:
             found["start"].append(page.get("/", BROWSER))
     with serving(tree, home) as page:
         found["start"].append(page.get("/", BROWSER))
+        page.settle()
         found["home"] = [page.get("/", BROWSER) for _ in range(plan.folders)]
         for state in ("cold", "warm"):
             found[state] = [page.get(path, BROWSER) for path in folders(plan)]
@@ -116,9 +117,10 @@ def measure(tree: Path, home: Path, plan: Plan) -> dict[str, list[Answer]]:
 
 
 def type_words(page: Page, asked: list[str]) -> Iterator[Answer]:
-    """Yield the answer to each letter, after two that warm up."""
+    """Yield the answer to each letter, after two searches that warm up and what the server does beside them."""
     for text in ("warm", "warmer"):
         page.get(f"/-/search?q={text}", BROWSER)
+    page.settle()
     for text in typed(asked):
         yield page.get(f"/-/search?q={quote(text)}", BROWSER)
 

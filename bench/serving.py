@@ -15,6 +15,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 CARREL: Final = (sys.executable, "-P", "-m", "carrel")
+_PATIENCE_S: Final = 60.0
+_QUIET_S: Final = 0.5
+_IDLE_MS: Final = 5.0
+"""Processor time in `_QUIET_S` below which a server counts as idle."""
 _PROCESS_CLOCK: Final = 2
 """What the kernel adds to the number of a process for the clock of its processor time."""
 
@@ -51,6 +55,16 @@ class Page:
         if answer.status != http.HTTPStatus.OK:
             raise SystemExit(f"{path}: {answer.status} {body[:200]!r}")
         return Answer(answer.status, body, took_ms, self.core_ms() - core)
+
+    def settle(self) -> None:
+        """Wait until the server does nothing by itself, such as looking through the tree; at most a minute."""
+        ends_at, before = time.monotonic() + _PATIENCE_S, self.core_ms()
+        while time.monotonic() < ends_at:
+            time.sleep(_QUIET_S)
+            now = self.core_ms()
+            if now - before < _IDLE_MS:
+                return
+            before = now
 
     def core_ms(self) -> float:
         """Return the processor time that the server has used, by all its threads."""
