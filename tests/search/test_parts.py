@@ -74,9 +74,11 @@ class Desk:
     def ask(self, query: str, scheme: str = "", limit: int = 10, after: str = "") -> SearchAnswer | str:
         """Return an answer, or the error."""
         try:
-            return self.search.search(SearchRequest(query, scheme, limit, after))
+            answer = self.search.search(SearchRequest(query, scheme, limit, after))
         except BadArgument as error:
             return error.message
+        # The last digit of a sum depends on the order of its terms.
+        return replace(answer, hits=tuple(replace(hit, score=round(hit.score, 9)) for hit in answer.hits))
 
 
 def hash_of(name: str) -> int:

@@ -123,10 +123,10 @@ def may_read(uri: str) -> bool:
 def may_read_some(template: str) -> bool:
     """Return whether the caller may read any of the URIs that a template stands for."""
     literal, _, variable = template.partition("{")
-    if may_read(template):
-        return True
-    has_path = bool(variable) and not variable.startswith("?")
-    return has_path and any(place.startswith(literal) for place in _current.get().places(_scheme(template)))
+    if variable.startswith("?"):
+        return may_read(literal)
+    places = _current.get().places(_scheme(template)) if variable else ()
+    return may_read(template) or any(place.startswith(literal) for place in places)
 
 
 def is_limited(uri: str) -> bool:

@@ -8,6 +8,7 @@ resource no longer holds, or what the caller may not read.
 from time import monotonic
 from typing import Final
 
+from carrel.catalog.access import is_unlimited
 from carrel.catalog.catalog import Catalog
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import BadArgument, CarrelError, echo
@@ -102,7 +103,8 @@ class Search:
     def facts(self, *, looks: bool = False) -> Meta:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
 
-        With `looks`, the documents are looked at; else what is known of them is from the last search.
+        A caller with limited rights sees the coverage of what they may read, and nothing of the whole. With `looks`,
+        the documents are looked at; else what is known of them is from the last search.
         """
         keeper = self._keeper
         reach = self._reach("")
@@ -111,15 +113,18 @@ class Search:
                 keeper.refresh(reach.schemes, monotonic() + LOOK_S)
             reach = replace(reach, hidden=keeper.sources.hidden(reach))
             coverage = keeper.coverage(reach)
-            problems = [one for one in (keeper.store.problem, *keeper.sources.problems(reach)) if one]
-        return {
+            problems = keeper.sources.problems(reach)
+        facts = {
             "state": "building" if self._builder.is_running else "partial" if coverage.is_partial else "complete",
             "documents": coverage.total,
             "indexed": coverage.searched,
-            "bytes": keeper.store.size(),
-            "written": keeper.store.written_ms(),
             "problems": problems,
         }
+        if not is_unlimited():
+            return facts
+        own = [keeper.store.problem] if keeper.store.problem else []
+        size, written_ms = keeper.store.size(), keeper.store.written_ms()
+        return {**facts, "bytes": size, "written": written_ms, "problems": [*own, *problems]}
 
     def close(self) -> None:
         """Stop building, and close the index; a second call does nothing."""
