@@ -72,7 +72,7 @@ def _places(scopes: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
     return places
 
 
-def _is_at(uri: str, place: str) -> bool:
+def is_at(uri: str, place: str) -> bool:
     """Return whether a URI is a place or below it; names are compared whole."""
     bare = uri.partition("?")[0]
     return bare in (place, place.removesuffix("/")) or bare.startswith(place if place.endswith("/") else f"{place}/")
@@ -117,7 +117,16 @@ def may_read(uri: str) -> bool:
     access = _current.get()
     if access.scopes is None or access.allows(_scheme(uri), "read") or _is_search(uri):
         return True
-    return any(_is_at(uri, place) for place in access.places(_scheme(uri)))
+    return any(is_at(uri, place) for place in access.places(_scheme(uri)))
+
+
+def may_read_some(template: str) -> bool:
+    """Return whether the caller may read any of the URIs that a template stands for."""
+    literal, _, variable = template.partition("{")
+    if variable.startswith("?"):
+        return may_read(literal)
+    places = _current.get().places(_scheme(template)) if variable else ()
+    return may_read(template) or any(place.startswith(literal) for place in places)
 
 
 def is_limited(uri: str) -> bool:
@@ -146,6 +155,11 @@ def check_write(uri: str) -> None:
         scope = f"{_SAME_AS.get(scheme, scheme)}:write"
         message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
         raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
+
+
+def may_list(uri: str, target: str) -> bool:
+    """Return whether the caller may read a listed URI, and what a link at it leads to, if it is one."""
+    return may_read(uri) and (not target or may_read(target))
 
 
 def may_see(schemes: Iterable[str]) -> bool:

@@ -12,14 +12,15 @@ from functools import partial
 from time import sleep
 
 from carrel.catalog import access, fly, folders, shortlist
+from carrel.catalog.completions import NONE_OFFERED, LimitedCompletion, as_completion
 from carrel.catalog.pages import FullList, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
-from carrel.core.errors import BadArgument, ConfigError, echo
+from carrel.core.errors import BadArgument, ConfigError, RequestError, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
-from carrel.core.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.core.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.core.model import (
     FOLDER_TYPE,
     Completion,
@@ -224,7 +225,15 @@ class Catalog:
         found = self._routes.find(spelled)
         if "target" in found.mounted.overrides:
             access.check_target(attempt("target", found.mounted.provider.target, spelled), uri)
-        return replace(found, check=access.check_read)
+        return replace(found, check=access.check_read, shows=self._shows)
+
+    def _shows(self, uri: str) -> bool:
+        """Return whether the caller sees a child of a folder: a link may lead out of the part that may be read."""
+        try:
+            self._check_targets(uri)
+        except RequestError:
+            return False
+        return True
 
     def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
         """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
@@ -419,28 +428,35 @@ class Catalog:
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         """Return at most a hundred values for a template's variable, and whether there are more."""
-        access.check_read(reference)
+        _check_reference(reference)
         found = self._routes.reference(reference)
         if found is None:
             known = [template.uri_template for template in self.templates()[0]]
             example = f" (resources/templates/list has the known ones; for example {known[0]})" if known else ""
             raise BadArgument(f"Unknown reference: {echo(reference)}{example}", data={"parameter": "ref"})
         meant, variables, mounted = found
-        access.check_read(meant)  # a caller who may read only a part would get names of the rest
+        _check_reference(meant)
         if variables is not None and variable not in variables:
             named = f'known: {", ".join(variables)}; for example {{"name": "{variables[0]}", "value": ""}}'
             message = f"Unknown argument: {echo(variable)} ({named})"
             raise BadArgument(message, data={"parameter": "argument"})
         if not mounted.has_completions:
-            return Completion((), total=0, has_more=False)
-        offered = mounted.provider.complete(meant, variable, value, context)
-        if isinstance(offered, Completion):
-            values, total, has_more = offered.values, offered.total, offered.has_more
-        else:
-            values, total, has_more = tuple(offered), len(offered), False
-        if len(values) > MAX_COMPLETIONS:
-            return Completion(values[:MAX_COMPLETIONS], total=total, has_more=True)
-        return Completion(values, total=total, has_more=has_more)
+            return NONE_OFFERED
+        places = access.current_access().places(meant.partition(":")[0].lower())
+        if not places:
+            return as_completion(mounted.provider.complete(meant, variable, value, context))
+
+        def ask(begin: str) -> Completion | Sequence[str]:
+            return mounted.provider.complete(meant, variable, begin, context)
+
+        return LimitedCompletion(meant, variable, context, places, ask, self._can_read).offered(value)
+
+    def _can_read(self, uri: str) -> bool:
+        """Return whether the caller may read a URI, whether it exists or not."""
+        try:
+            return self.find(uri).route is not None
+        except RequestError:
+            return False
 
     def tools(self) -> tuple[Tool, ...]:
         """Return every provider's tools that the caller may call, in order; of two with one name, the first."""
@@ -499,6 +515,12 @@ def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
     if asked is not None and other is not None:
         raise content.two_ranges(uri)
     return other if asked is None else asked
+
+
+def _check_reference(reference: str) -> None:
+    """Raise `Denied` for a template none of whose URIs the caller may read."""
+    if not access.may_read_some(reference):
+        access.check_read(reference)
 
 
 def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:

@@ -62,7 +62,7 @@ def _children(owners: Sequence[Mounted], uri: str, name: str, key: str) -> Gener
         try:
             # With several providers, those before the place are listed too, so that their children are not repeated.
             for child in mounted.provider.children(uri, key if len(owners) == 1 else ""):
-                if child.uri not in seen and access.may_read(child.uri):
+                if child.uri not in seen and access.may_list(child.uri, child.target):
                     seen.add(child.uri)
                     if is_reached and not (is_first and key_of(child) <= key):
                         yield owner, child

@@ -103,7 +103,9 @@ class FullList:
         templates: Iterable[Template] = mounted.templates()
         if self._routes.has_clashes:
             templates = [one for one in templates if not self._routes.has_lost(mounted, one.uri_template)]
-        return templates if access.is_unlimited() else [one for one in templates if access.may_read(one.uri_template)]
+        return (
+            templates if access.is_unlimited() else [one for one in templates if access.may_read_some(one.uri_template)]
+        )
 
     def visible(self) -> tuple[Mounted, ...]:
         """Return the providers of which the caller may read anything."""
@@ -162,7 +164,9 @@ class FullList:
         """Return the entries without those that another provider keeps or the caller may not read."""
         if self._routes.has_clashes:
             entries = (entry for entry in entries if not self._routes.has_lost(mounted, entry.uri))
-        return entries if access.is_unlimited() else (entry for entry in entries if access.may_read(entry.uri))
+        if access.is_unlimited():
+            return entries
+        return (entry for entry in entries if access.may_list(entry.uri, entry.target))
 
 
 class _CutShort:

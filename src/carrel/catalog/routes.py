@@ -11,12 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from carrel.catalog import access
 from carrel.core.arguments import FOLDER_PARAMETERS, PARAMETERS, InvalidArguments, known_parameters, refused_parameter
 from carrel.core.errors import BadArgument, NotFound, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import FOLDER_TYPE, Reading, Stored, Template, Unread
+from carrel.core.model import FOLDER_TYPE, Reading, Resource, Stored, Template, Text, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
@@ -86,6 +87,8 @@ class Found(Value, frozen=True):
     """The view that is shown instead of the whole: an outline or a budget."""
     check: Callable[[str], None] | None = None
     """Checks the URIs of the items that are read: they may differ, as for an absolute path."""
+    shows: Callable[[str], bool] | None = None
+    """Returns whether the caller sees a child of a folder."""
 
     @property
     def start(self) -> int:
@@ -106,14 +109,15 @@ class Found(Value, frozen=True):
     def open(self, condition: str | None = None) -> Given | Unread:
         """Return the result of the provider's reader, which gets the condition if it supports one."""
         given = self._open(condition)
-        return given if self.check is None else _checked(given, self.check)
+        return given if self.check is None else _checked(given, self.check, self.shows)
 
     def _open(self, condition: str | None) -> Given | Unread:
         if self.view is not None:
             from carrel.outline.views import Viewed, show
 
             mime_type = "" if self.route is None else self.route.mime_type
-            viewed = Viewed(replace(self, view=None).read, mime_type, self.mounted.provider)
+            shows = None if self.check is None else _is_listed
+            viewed = Viewed(replace(self, view=None).read, mime_type, self.mounted.provider, shows)
             return Unread(partial(show, self.view, viewed))
         if condition is not None and self.mounted.gateway is not None:
             given = self.mounted.gateway.read_if(self.uri, condition)
@@ -133,12 +137,18 @@ class Found(Value, frozen=True):
         return (self.mounted, *self.others)[-1].provider.read_unmatched(self.uri)
 
 
-def _checked(given: Given | Unread, check: Callable[[str], None]) -> Given | Unread:
+def _is_listed(entry: Resource) -> bool:
+    return access.may_list(entry.uri, entry.target)
+
+
+def _checked(
+    given: Given | Unread, check: Callable[[str], None], shows: Callable[[str], bool] | None
+) -> Given | Unread:
     """Return the result of a read; raise if the caller may not read one of its items."""
     if isinstance(given, Unread):
 
         def read() -> Given:
-            found = _checked(given.read(), check)
+            found = _checked(given.read(), check, shows)
             assert not isinstance(found, Unread)
             return found
 
@@ -154,7 +164,22 @@ def _checked(given: Given | Unread, check: Callable[[str], None]) -> Given | Unr
             if isinstance(item, Stored):
                 item.source.close()
         raise
+    if isinstance(given, Reading) and given.more is not None and shows is not None:
+        return _without_hidden(given, given.more, shows)
     return given
+
+
+def _without_hidden(folder: Reading, more: Callable[[int], str | None], shows: Callable[[str], bool]) -> Reading:
+    """Return the reading of a folder without the children that the caller does not see."""
+    kept = [at for at, item in enumerate(folder.items) if item.uri is None or shows(item.uri)]
+    if len(kept) == len(folder.items):
+        return folder
+
+    def more_kept(count: int) -> str | None:
+        return more(kept[count - 1] + 1 if count < len(kept) else len(folder.items))
+
+    items = tuple(folder.items[at] for at in kept) or (Text("", FOLDER_TYPE),)
+    return replace(folder, items=items, more=more_kept)
 
 
 class Clash(Value, frozen=True):

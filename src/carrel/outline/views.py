@@ -44,17 +44,21 @@ class View(Value, frozen=True):
 
 
 class Viewed(Value, frozen=True):
-    """Where a view gets what it shows: the resource, its MIME type, and the provider that has it."""
+    """Where a view gets what it shows: the resource, its MIME type, and the provider that has it.
+
+    `shows` returns whether the caller sees an entry; without it, all are seen.
+    """
 
     read: Callable[[], Given]
     mime_type: str
     provider: Provider
+    shows: Callable[[Resource], bool] | None = None
 
     def below(self, folder: str) -> Iterator[Resource]:
         """Return the entries below a folder."""
-        if overrides(self.provider, "browse"):
-            return self.provider.browse(folder, "")
-        return self.provider.browse(None, f"{folder}/")
+        has_browse = overrides(self.provider, "browse")
+        found = self.provider.browse(folder, "") if has_browse else self.provider.browse(None, f"{folder}/")
+        return found if self.shows is None else filter(self.shows, found)
 
 
 def find_view(uri: str, names: frozenset[str], rows: Sequence[tuple[UriTemplate, Route, object]]) -> View | None:

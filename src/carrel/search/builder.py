@@ -19,6 +19,7 @@ from carrel.files.atomic import FILE_MODE
 from carrel.search.answers import Coverage, Progress
 from carrel.search.index import Index, IndexUnavailable, SourceText
 from carrel.search.keeper import BATCH_BYTES, BATCH_COUNT, Keeper
+from carrel.search.reach import reach_of
 from carrel.search.settings import SearchSettings
 from carrel.search.store import LOCK_FILE
 
@@ -128,7 +129,7 @@ class Builder:
                     break
                 rounds += is_sole
         with keeper.lock:
-            return keeper.coverage(self.schemes())
+            return keeper.coverage(reach_of(self.schemes()))
 
     def schemes(self) -> frozenset[str]:
         return frozenset(name for table in self._keeper.sources.tables() for name in table.mounted.provider.schemes)

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from carrel.core.record import Value
@@ -22,6 +22,7 @@ from carrel.search.index_file import MEMORY, FileConnection, IndexUnavailable, S
 from carrel.search.languages import language_of
 from carrel.search.query import Query
 from carrel.search.ranking import traits_of
+from carrel.search.reach import Reach
 
 __all__ = ["MEMORY", "Candidate", "Candidates", "Index", "IndexFacts", "IndexUnavailable", "SourceText"]
 
@@ -141,22 +142,22 @@ class Index:
         self,
         query: Query,
         *,
-        schemes: Collection[str] | None = None,
+        reach: Reach | None = None,
         limit: int = 10,
         deadline: float | None = None,
     ) -> Candidates:
-        """Return the best documents for a query, at most `limit`, of these schemes.
+        """Return the best documents for a query, at most `limit`, of those within reach, or of all.
 
         `deadline` is a time of `time.monotonic`.
         """
         with self._store.reading() as connection:
             state = _state(connection)
-            return self._finder.find(connection, state, query, schemes=schemes, limit=limit, deadline=deadline)
+            return self._finder.find(connection, state, query, reach=reach, limit=limit, deadline=deadline)
 
-    def complete(self, word: str, schemes: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return the words that an unfinished one may become in documents of these schemes; none if it is a word."""
+    def complete(self, word: str, reach: Reach | None = None) -> tuple[str, ...]:
+        """Return the words that an unfinished one may become in documents within reach; none if it is a word."""
         with self._store.reading() as connection:
-            return self._finder.complete(connection, _state(connection), word, schemes)
+            return self._finder.complete(connection, _state(connection), word, reach)
 
     def facts(self) -> IndexFacts:
         """Return how large the index is."""

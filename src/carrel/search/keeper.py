@@ -16,6 +16,7 @@ from carrel.core.provider import Document
 from carrel.search.answers import Coverage
 from carrel.search.index import Candidates, IndexUnavailable, SourceText
 from carrel.search.query import Query
+from carrel.search.reach import Reach
 from carrel.search.settings import SearchSettings
 from carrel.search.sources import DocumentSources, path_of, scheme
 from carrel.search.store import IndexStore
@@ -240,13 +241,13 @@ class Keeper:
 
     # Answers
 
-    def find(self, query: Query, schemes: Collection[str], limit: int, deadline: float) -> Candidates:
-        """Return the best documents of these schemes."""
+    def find(self, query: Query, reach: Reach, limit: int, deadline: float) -> Candidates:
+        """Return the best documents within reach."""
         for _ in range(_TRIES):
             with self.lock:
                 view = self.store.view(self._gone)
             try:
-                return view.find(query, schemes, limit, deadline)
+                return view.find(query, reach, limit, deadline)
             except IndexUnavailable as error:
                 with self.lock:
                     self.store.recover(error, view)
@@ -255,33 +256,31 @@ class Keeper:
                     break
         return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
 
-    def completed(self, query: Query, schemes: Collection[str]) -> Query:
+    def completed(self, query: Query, reach: Reach) -> Query:
         """Return the query; a last word that no text contains is replaced by words that begin with it."""
         if not query.unfinished:
             return query
         with self.lock:
             view = self.store.view(())
         try:
-            words = view.complete(query.unfinished, schemes)
+            words = view.complete(query.unfinished, reach)
         except IndexUnavailable:  # the search itself reports the problem
             return query
         return query.completed(words) if words else query
 
-    def coverage(self, schemes: frozenset[str], scanned: Collection[str] = ()) -> Coverage:
-        """Return how many documents of these schemes are indexed, or were searched without the index."""
+    def coverage(self, reach: Reach, scanned: Collection[str] = ()) -> Coverage:
+        """Return how many documents within reach are indexed, or were searched without the index."""
         total = lacking = 0
-        for table in self.sources.of(schemes):
-            documents = table.documents
-            total += (
-                len(documents)
-                if schemes.issuperset(table.mounted.provider.schemes)
-                else sum(scheme(uri) in schemes for uri in documents)
-            )
+        whole = frozenset() if reach.hidden else reach.schemes - reach.places.keys()
+        for table in self.sources.of(reach.schemes):
+            is_whole = whole.issuperset(table.mounted.provider.schemes)
+            total += len(table.documents) if is_whole else sum(map(reach.holds, table.documents))
         for uri, document in self.pending.items():
             is_indexed = self._momentary.get(uri) == document.fingerprint
-            lacking += scheme(uri) in schemes and uri not in scanned and not is_indexed
-        unread = sum(scheme(uri) in schemes and self.sources.find(uri) is not None for uri in self._unread)
-        is_counted = all(table.is_known or table.is_background or table.problem for table in self.sources.of(schemes))
+            lacking += uri not in scanned and not is_indexed and reach.holds(uri)
+        unread = sum(reach.holds(uri) and self.sources.find(uri) is not None for uri in self._unread)
+        tables = list(self.sources.of(reach.schemes))
+        is_counted = all(table.is_known or table.is_background or table.problem for table in tables)
         return Coverage(total - unread - lacking, total - unread, is_counted)
 
     def close(self) -> None:

@@ -212,8 +212,19 @@ class Judged(NamedTuple):
 class Evidence:
     """The matching rows of each document, and its score by them."""
 
-    def __init__(self, wanted: Wanted, count: int, mean_pieces: float, weights: tuple[float, ...] = ()) -> None:
-        """`weights` are those of the fields of records: then the number of a piece is that of its field."""
+    def __init__(
+        self,
+        wanted: Wanted,
+        count: int,
+        mean_pieces: float,
+        weights: tuple[float, ...] = (),
+        dead: frozenset[int] = frozenset(),
+    ) -> None:
+        """`weights` are those of the fields of records: then the number of a piece is that of its field.
+
+        Rows of `dead` documents say nothing: else the words of one that is often edited would seem to be common.
+        """
+        self._dead = dead
         self._wanted = wanted
         self._weights = weights
         self._count = count
@@ -245,7 +256,10 @@ class Evidence:
     def _count_times(self, rows: Iterable[int]) -> Mapping[int, float]:
         """Return how often documents have a term: in how many pieces, or in fields of which weight."""
         if not self._weights:
-            return Counter([row >> PIECE_BITS for row in rows])
+            counted = Counter([row >> PIECE_BITS for row in rows])
+            for number in self._dead & counted.keys():
+                del counted[number]
+            return counted
         times: defaultdict[int, float] = defaultdict(float)
         last = len(self._weights) - 1
         for row in rows:
@@ -254,7 +268,7 @@ class Evidence:
 
     def add_marked(self, term: str, rows: Collection[int]) -> None:
         """Take the rows of a definition, or of a word of paths."""
-        times = Counter([row >> PIECE_BITS for row in rows])
+        times = self._count_times(rows)
         if times:
             rarity = self._note(term, times, len(times))
             weight = 2.0 if term[0] == PLACE else 1.0

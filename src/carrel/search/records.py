@@ -13,6 +13,7 @@ from carrel.core.record import Value
 from carrel.search.index import FIELD_END, MEMORY, Index, IndexUnavailable, SourceText
 from carrel.search.query import MAX_TERMS, Query
 from carrel.search.ranking import without_grammar
+from carrel.search.reach import reach_of
 from carrel.search.words import WORD, is_unspaced
 
 _MANY: Final = 1_000_000
@@ -112,7 +113,7 @@ class RecordIndex:
         words = tuple(dict.fromkeys(word for word in WORD.findall(query) if not is_unspaced(word)))[:MAX_TERMS]
         if not words:
             return [], 0
-        found = self.opened().find(Query(query, words), schemes=(kind,), limit=min(limit, _MANY))
+        found = self.opened().find(Query(query, words), reach=reach_of((kind,)), limit=min(limit, _MANY))
         hits = [RecordHit(one.uri.partition("/")[2], one.score, one.modified_ms or 0) for one in found.found]
         return best_first(hits), found.total
 

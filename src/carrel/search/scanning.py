@@ -14,6 +14,7 @@ from carrel.search.keeper import Keeper
 from carrel.search.passages import passage
 from carrel.search.query import Query
 from carrel.search.ranking import without_grammar
+from carrel.search.reach import Reach
 from carrel.search.sources import path_of
 from carrel.search.words import terms_of
 
@@ -28,7 +29,7 @@ _HELD_BYTES: Final = 8 << 20
 """Texts that are kept in memory until they are indexed."""
 
 
-def catch_up(keeper: Keeper, query: Query, schemes: frozenset[str], until: float) -> Collection[str]:
+def catch_up(keeper: Keeper, query: Query, reach: Reach, until: float) -> Collection[str]:
     """Index the pending documents, or those that may match a query; return the URIs of all that were read.
 
     The keeper's lock is taken only briefly: several searches read at the same time.
@@ -37,7 +38,7 @@ def catch_up(keeper: Keeper, query: Query, schemes: frozenset[str], until: float
         waiting = [
             document
             for uri, document in keeper.pending.items()
-            if uri.partition(":")[0] in schemes and not keeper.sources.is_in_background(uri)
+            if reach.holds(uri) and not keeper.sources.is_in_background(uri)
         ]
     if not waiting:
         return ()

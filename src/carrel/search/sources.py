@@ -21,6 +21,7 @@ from carrel.core.provider import Document, DocumentChanges
 from carrel.core.record import replace, to_json
 from carrel.core.uri import decode_loosely, scheme_of
 from carrel.search.looks import Look
+from carrel.search.reach import Reach
 
 log = logging.getLogger(__name__)
 
@@ -363,9 +364,25 @@ class DocumentSources:
         """Return the names of providers that are asked for their documents in the background."""
         return [table.mounted.provider.name for table in self.of(schemes) if not table.is_listed]
 
-    def problems(self, schemes: frozenset[str]) -> list[str]:
-        """Return a sentence about each provider of these schemes that could not be asked."""
-        return [table.problem for table in list(self.of(schemes)) if table.problem]
+    def problems(self, reach: Reach) -> list[str]:
+        """Return a sentence about each provider within reach that could not be asked.
+
+        A caller who may read only a part of it does not see why: the cause may be something in the rest.
+        """
+        failed = [table for table in self.of(reach.schemes) if table.problem]
+        return [
+            f"{table.mounted.provider.name} could not be searched."
+            if not reach.places.keys().isdisjoint(table.mounted.provider.schemes)
+            else table.problem
+            for table in failed
+        ]
+
+    def hidden(self, reach: Reach) -> frozenset[str]:
+        """Return the links within reach that lead to where the caller may not read."""
+        if not reach.places:
+            return frozenset()
+        linked = (one for table in self.of(frozenset(reach.places)) for one in table.documents.values() if one.target)
+        return frozenset(one.uri for one in linked if not reach.holds(one.target))
 
     def close(self) -> None:
         """Stop the reports of changes."""

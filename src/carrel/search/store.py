@@ -13,6 +13,7 @@ from carrel.core.record import Value, replace
 from carrel.search.index import MEMORY, Candidates, Index, IndexUnavailable, SourceText
 from carrel.search.leases import Lease, delete_unused
 from carrel.search.query import Query
+from carrel.search.reach import Reach
 
 log = logging.getLogger(__name__)
 
@@ -179,25 +180,25 @@ class IndexView(Value, frozen=True):
     overlaid: frozenset[str]
     left_out: frozenset[str]
 
-    def find(self, query: Query, schemes: Collection[str], limit: int, deadline: float) -> Candidates:
-        """Return the best documents of these schemes, without those that are left out."""
+    def find(self, query: Query, reach: Reach, limit: int, deadline: float) -> Candidates:
+        """Return the best documents within reach, without those that are left out."""
         if self.index is None:
             return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
         unwanted = self.left_out | self.overlaid
-        found = self.index.find(query, schemes=schemes, limit=limit + len(unwanted), deadline=deadline)
+        found = self.index.find(query, reach=reach, limit=limit + len(unwanted), deadline=deadline)
         kept = [one for one in found.found if one.uri not in unwanted]
         total = found.total - (len(found.found) - len(kept))
         is_complete = found.is_complete
         if self.overlay is not None and self.overlaid:
-            more = self.overlay.find(query, schemes=schemes, limit=limit + len(self.left_out), deadline=deadline)
+            more = self.overlay.find(query, reach=reach, limit=limit + len(self.left_out), deadline=deadline)
             kept += [one for one in more.found if one.uri in self.overlaid and one.uri not in self.left_out]
             kept.sort(key=lambda one: -one.score)
             total, is_complete = total + more.total, is_complete and more.is_complete
         return replace(found, found=tuple(kept[:limit]), total=total, is_complete=is_complete)
 
-    def complete(self, word: str, schemes: Collection[str]) -> tuple[str, ...]:
+    def complete(self, word: str, reach: Reach) -> tuple[str, ...]:
         """Return the words that an unfinished one may become."""
-        return () if self.index is None else self.index.complete(word, schemes)
+        return () if self.index is None else self.index.complete(word, reach)
 
 
 def size_of(path: str) -> int:

@@ -3,24 +3,17 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from time import time
 
 import pytest
 
 from carrel.catalog.access import EVERYTHING, Access
+from carrel.core.record import replace
 from carrel.transports.http.asgi import Request
 from carrel.transports.http.visits import COOKIE_S, LINK_S, Visits
-from tests.support.explorer_desk import BROWSER, Browsed
+from tests.support.explorer_desk import BROWSER, Browsed, Clock
 
 LIMITED = Access("token logs", frozenset({"logs:read"}))
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def request(cookie: str, method: str = "GET", path: str = "/", **headers: str) -> Request:
@@ -52,6 +45,12 @@ def value_of(cookie: bytes | None) -> str:
     return cookie.decode().partition(";")[0]
 
 
+def access_of(visits: Visits, asked: Request) -> Access | None:
+    """Return who is found, whenever that ends."""
+    found = visits.find(asked)
+    return None if found is None else replace(found, expires_at=None)
+
+
 def test_a_link_works_once_and_gives_a_cookie_with_its_access() -> None:
     visits = Visits(8000)
     link = visits.link(LIMITED)
@@ -59,7 +58,7 @@ def test_a_link_works_once_and_gives_a_cookie_with_its_access() -> None:
     cookie = visits.enter(key_of(link))
 
     assert visits.enter(key_of(link)) is None
-    assert visits.find(request(value_of(cookie))) == LIMITED
+    assert access_of(visits, request(value_of(cookie))) == LIMITED
 
 
 def test_a_link_is_dead_after_a_minute() -> None:
@@ -77,11 +76,21 @@ def test_a_cookie_is_dead_after_twelve_hours_at_most() -> None:
     visits = Visits(8000, clock)
     value = value_of(visits.enter(key_of(visits.link(EVERYTHING))))
     clock.now += COOKIE_S - 1
-    assert visits.find(request(value)) == EVERYTHING
+    assert access_of(visits, request(value)) == EVERYTHING
     clock.now += 1
 
     assert COOKIE_S <= 12 * 60 * 60
     assert visits.find(request(value)) is None
+
+
+def test_a_visitor_knows_when_the_cookie_expires() -> None:
+    visits = Visits(8000)
+    before = time()
+    found = visits.find(request(value_of(visits.enter(key_of(visits.link(EVERYTHING))))))
+
+    assert found is not None
+    assert found.expires_at is not None
+    assert before + COOKIE_S <= found.expires_at <= time() + COOKIE_S
 
 
 def test_a_cookie_is_out_of_reach_of_scripts_and_other_sites_and_bound_to_the_port() -> None:
@@ -148,7 +157,7 @@ def test_a_cookie_counts_here(asked: Mapping[str, str]) -> None:
     visits = Visits(8000)
     value = value_of(visits.enter(key_of(visits.link(EVERYTHING))))
 
-    assert visits.find(request(f"other=1; {value}; more=2", **asked)) == EVERYTHING
+    assert access_of(visits, request(f"other=1; {value}; more=2", **asked)) == EVERYTHING
 
 
 def test_the_cookie_of_another_server_does_not_count() -> None:

@@ -43,7 +43,7 @@ class Folder(Value, frozen=True):
         for child, item in self._shown(self.listing.children(self.found.opened, self.found.segments, after)):
             if child.entry is None:
                 assert item.uri is not None
-                yield Resource(item.uri, child.name, mime_type=FOLDER_TYPE, sort_key=child.key)
+                yield Resource(item.uri, child.name, mime_type=FOLDER_TYPE, sort_key=child.key, target=child.target)
             else:
                 listed = describe(child.entry, sort_key=child.key)
                 yield replace(listed, name=child.name, title="", mime_type=item.mime_type)
