@@ -28,7 +28,13 @@ class TeamReplica:
         self._folder = folder
         self._environment = environment
         self._process: subprocess.Popen[str] | None = None
+        self._is_running = False
         self.port = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and listens."""
+        return self._is_running
 
     def start(self) -> None:
         """Start, and return when it listens."""
@@ -44,6 +50,7 @@ class TeamReplica:
             if "listening on" in line:
                 self.port = int(line.rsplit(":", 1)[1].split("/")[0])
             if self.port and "no token" in line:
+                self._is_running = True
                 return
         raise RuntimeError("".join(seen))
 
@@ -51,6 +58,7 @@ class TeamReplica:
         """Stop it; return its exit code."""
         if self._process is None:
             return 0
+        self._is_running = False
         self._process.send_signal(how)
         code = self._process.wait(15)
         if self._process.stderr is not None:

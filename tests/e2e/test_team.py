@@ -4,23 +4,19 @@
 """
 
 import asyncio
-import http.client
-import json
 import queue
 import random
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deploy.balancer import Balancer
 from deploy.team import Team, carrel
-from tests.support.http_asking import INITIALIZE, JSON, legacy, modern, modern_headers
+from tests.support.team_client import TeamClient, follow
 from tests.support.waiting import until
 
 CLIENTS = 4
@@ -66,49 +62,6 @@ def team_of_three(tmp_path: Path, store_url: str) -> Iterator[Team]:
         team.stop()
 
 
-class TeamClient:
-    """One caller: each request is a connection of its own, as a balancer gives it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._numbers = count(1)
-        self.session = ""
-
-    def post(self, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], Any]:
-        """Post one message; return the status, the headers and the answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
-        try:
-            connection.request("POST", "/mcp", body, headers)
-            response = connection.getresponse()
-            text = response.read()
-            return response.status, dict(response.getheaders()), json.loads(text) if text else None
-        finally:
-            connection.close()
-
-    def open(self) -> None:
-        """Open a legacy session."""
-        status, headers, _ = self.post(legacy("initialize", INITIALIZE), JSON)
-        assert status == 200
-        self.session = headers["mcp-session-id"]
-
-    def call(self, method: str, params: dict[str, object]) -> Any:
-        """Send one request of the session; return its result."""
-        number = next(self._numbers)
-        message = legacy(method, params, request_id=number)
-        status, _, answer = self.post(message, {**JSON, "mcp-session-id": self.session})
-        assert (status, answer["id"]) == (200, number), answer
-        return answer["result"]
-
-    def read(self, uri: str) -> str:
-        """Read a resource in the modern era; return its text."""
-        number = next(self._numbers)
-        message = modern("resources/read", {"uri": uri}, request_id=number)
-        status, _, answer = self.post(message, modern_headers("resources/read", uri))
-        assert (status, answer["id"]) == (200, number), answer
-        text: str = answer["result"]["contents"][0]["text"]
-        return text
-
-
 def talk(port: int, failed: list[BaseException]) -> None:
     """Make requests of both eras, and check each answer."""
     try:
@@ -152,7 +105,7 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
         client.call("resources/subscribe", {"uri": SCOPE})
         seen: list[str] = []
         ended = threading.Event()
-        follower = threading.Thread(target=follow, args=(port, client, seen, ended), daemon=True)
+        follower = threading.Thread(target=follow, args=(port, client, SCOPE, seen, ended), daemon=True)
         follower.start()
         for number in range(4):
             title = f"Garden {number}"
@@ -162,27 +115,6 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
             team.replicas[number % 3].start()
         ended.set()
         follower.join(30)
-
-
-def follow(port: int, client: TeamClient, seen: list[str], ended: threading.Event) -> None:
-    """Follow the stream of a session as a client does: at each notification it reads, and after a cut it resumes."""
-    last_event = ""
-    while not ended.is_set():
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        resumed = {"last-event-id": last_event} if last_event else {}
-        try:
-            headers = {"accept": "text/event-stream", "mcp-session-id": client.session, **resumed}
-            connection.request("GET", "/mcp", headers=headers)
-            response = connection.getresponse()
-            while not ended.is_set() and (line := response.readline()):
-                if line.startswith(b"id: "):
-                    last_event = line[4:].strip().decode()
-                elif line.startswith(b"data: ") and b"resources/updated" in line:
-                    seen.append(TeamClient(port).read(SCOPE))
-        except (OSError, http.client.HTTPException):
-            continue
-        finally:
-            connection.close()
 
 
 def test_replicas_end_well_and_are_not_ready_meanwhile(team: Team) -> None:
