@@ -80,6 +80,8 @@ def run(words: Sequence[str]) -> int:
         )
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags, parsed.origins))
+        if desk.store is not None and desk.store.bus is not None:
+            desk.store.bus.start()
         if not parsed.is_quiet:
             say("\n".join(announcement(desk, is_terminal=is_terminal)))
         _collect_from_now_on()
