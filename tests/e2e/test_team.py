@@ -1,12 +1,18 @@
 """A team desk under fire: three replicas behind a balancer that chooses at random, one of them killed again and again.
 
-`python -m bench.team` measures the same for longer. Here, every request of both eras must be answered, and rightly.
+`python -m tests.support.team_killing 100000` does the same for longer. Here, every request of both eras must be
+answered, and rightly.
 """
 
 import asyncio
+import os
 import queue
 import random
+import re
 import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +23,7 @@ import pytest
 from deploy.balancer import Balancer
 from deploy.team import Team, carrel
 from tests.support.team_client import TeamClient, follow
+from tests.support.team_killing import FOLLOWERS, killed
 from tests.support.waiting import until
 
 CLIENTS = 4
@@ -115,6 +122,37 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
             team.replicas[number % 3].start()
         ended.set()
         follower.join(30)
+
+
+@pytest.mark.slow
+def test_make_team_shows_a_task_and_a_document_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "deploy.team"], cwd=root, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        printed = []
+        for line in process.stdout:
+            printed.append(line)
+            if "Ctrl-C" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all processes get it
+        code = process.wait(60)
+    assert code == 0, printed
+    assert "workspace://@docs/tomatoes.md says: Water them in the morning.\n" in printed
+    [port] = re.findall(r"http://127\.0\.0\.1:(\d+)/mcp: a Postgres", "".join(printed))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)), timeout=10)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.slow
+def test_0_of_some_thousand_requests_are_lost_or_answered_wrongly(tmp_path: Path, store_url: str) -> None:
+    outcome = killed(Team(tmp_path / "team", store_url), 4_000, 5)
+
+    assert (outcome["wrong"], outcome["requests"]) == (0, 4_000), outcome
+    assert outcome["writes_seen_by"] == 2 * FOLLOWERS
 
 
 def test_replicas_end_well_and_are_not_ready_meanwhile(team: Team) -> None:
