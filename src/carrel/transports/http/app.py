@@ -266,8 +266,11 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
-    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
+def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object] = lambda: None) -> "uvicorn.Server":
+    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it.
+
+    `on_ready` is called once it accepts connections.
+    """
     import uvicorn  # only to serve; the application does not need it
 
     from carrel.transports.http.wire import Wire
@@ -279,6 +282,7 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
             if ending is not None:
                 ending.claim_signals()  # uvloop redirects them to itself
             await super().startup(sockets)
+            on_ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if ending is not None:
@@ -302,12 +306,17 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
     )
 
 
-def serve(app: App, listening: socket.socket, close: Callable[[], object] = lambda: None) -> None:
+def serve(
+    app: App,
+    listening: socket.socket,
+    close: Callable[[], object] = lambda: None,
+    on_ready: Callable[[], object] = lambda: None,
+) -> None:
     """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest."""
     _widen()
     # uvicorn raises the signal again when it is done; `Ending` ignores it then.
     with Ending(close, raises=False) as ending:
-        runner(app, ending).run(sockets=[listening])
+        runner(app, ending, on_ready).run(sockets=[listening])
         close()
 
 
