@@ -149,7 +149,7 @@ class Finder:
         if len(begin) < _LEAST_BEGIN or search.count_living(terms_of(word)[:1]):
             return ()
         longer = self._vocabulary.beginning_with(connection, state.generation, begin)
-        # The index has the stem of a word, but a name of several parts unchanged: that is searched as two parts of a name.
+        # The index has the stem of a word, but a name of several parts unchanged: search for that as two parts.
         forms = ((one, f"{begin}_{one[len(begin) :]}") for one in longer)
         counted = ([(search.count_living(terms_of(form)[:1]), form) for form in both] for both in forms)
         # Words that only other callers may find, or of removed texts, do not count towards the limit.
