@@ -52,7 +52,7 @@ _KINDS: Final[Sequence[Iterable[int]]] = (
     (*range(9), 11, 12, *range(14, 32), *range(0x7F, 0xC3), *range(0xE0, 0x100)),
 )
 _LATIN: Final = "a e i o u yw n r s t l dc mpb fghkv jqxz"
-_CYRILLIC: Final = "а е и о уюыэяё н р с т лв кд мпб йьъ гзжчхшщцф іїєґјљњћђџў"  # noqa: RUF001
+_CYRILLIC: Final = "а е и о уюыэяё н р с т лв кд мпб йьъ гзжчхшщцф іїєґјљњћђџў"  # noqa: RUF001 these letters are Cyrillic
 """Letters by class, from 1: frequent letters are alone, like ones together. Whatever is no letter is in class 0."""
 
 
