@@ -71,6 +71,7 @@ TESTED_THROUGH = {
     "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
+    "core/test_tokens.py": "core/token_weights",
     "doctor/test_examination.py": "doctor/checks",
     "doctor/test_hosts.py": "doctor/host_files",
     "doctor/test_setup.py": "doctor/answers",
