@@ -58,9 +58,8 @@ def run_http(
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
-            threading.Thread(target=_prepare_pages, name="pages", daemon=True).start()
         app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
-        serve(app, listening, close)
+        serve(app, listening, close, beside=None if opens is None else _prepare_pages)
     finally:
         close()
     return 0

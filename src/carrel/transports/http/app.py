@@ -16,6 +16,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
 from time import time
 from typing import TYPE_CHECKING, Final
@@ -302,11 +303,22 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
     )
 
 
-def serve(app: App, listening: socket.socket, close: Callable[[], object] = lambda: None) -> None:
-    """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest."""
+def serve(
+    app: App,
+    listening: socket.socket,
+    close: Callable[[], object] = lambda: None,
+    *,
+    beside: Callable[[], object] | None = None,
+) -> None:
+    """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest.
+
+    `beside` is called on a thread while the server starts.
+    """
     _widen()
     # uvicorn raises the signal again when it is done; `Ending` ignores it then.
     with Ending(close, raises=False) as ending:
+        if beside is not None:
+            threading.Thread(target=beside, name="carrel-beside", daemon=True).start()
         runner(app, ending).run(sockets=[listening])
         close()
 
