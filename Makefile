@@ -47,7 +47,7 @@ demo: $(READY) ## See what a desk holds, through a real MCP client
 	@$(BIN)/python examples/demo.py
 
 .PHONY: team
-team: $(READY) ## A team desk on this machine: a real Postgres, three replicas and a balancer
+team: $(READY) ## A team desk on this machine: Postgres, an S3 store, NATS, three replicas and a balancer
 	@$(BIN)/python -m deploy.team
 
 .PHONY: check

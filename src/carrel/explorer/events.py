@@ -27,7 +27,7 @@ def watched(query: bytes) -> list[str]:
     except UnicodeDecodeError:
         raise BadArgument("The query is not UTF-8", data={"parameter": "uri"}) from None
     if not uris or len(uris) > _MOST:
-        raise BadArgument(f"Name what is to be watched, as /-/events?uri=…, at most {_MOST} times")
+        raise BadArgument(f"Name the URIs to watch, as in /-/events?uri=…, at most {_MOST} of them")
     return uris
 
 

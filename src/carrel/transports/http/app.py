@@ -16,7 +16,6 @@
 
 import asyncio
 import socket
-import threading
 from collections.abc import Callable
 from time import time
 from typing import TYPE_CHECKING, Final
@@ -267,8 +266,11 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
-    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
+def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object] = lambda: None) -> "uvicorn.Server":
+    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it.
+
+    `on_ready` is called once it accepts connections.
+    """
     import uvicorn  # only to serve; the application does not need it
 
     from carrel.transports.http.wire import Wire
@@ -280,6 +282,7 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
             if ending is not None:
                 ending.claim_signals()  # uvloop redirects them to itself
             await super().startup(sockets)
+            on_ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if ending is not None:
@@ -307,19 +310,13 @@ def serve(
     app: App,
     listening: socket.socket,
     close: Callable[[], object] = lambda: None,
-    *,
-    beside: Callable[[], object] | None = None,
+    on_ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest.
-
-    `beside` is called on a thread while the server starts.
-    """
+    """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest."""
     _widen()
     # uvicorn raises the signal again when it is done; `Ending` ignores it then.
     with Ending(close, raises=False) as ending:
-        if beside is not None:
-            threading.Thread(target=beside, name="carrel-beside", daemon=True).start()
-        runner(app, ending).run(sockets=[listening])
+        runner(app, ending, on_ready).run(sockets=[listening])
         close()
 
 
