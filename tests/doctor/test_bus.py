@@ -1,5 +1,6 @@
 """The bus, as the doctor finds it."""
 
+from contextlib import closing
 from pathlib import Path
 
 from carrel.doctor import store
@@ -16,7 +17,8 @@ def test_without_a_bus_nothing_is_said(ward: Ward, store_url: str) -> None:
 def test_a_bus_that_answers_is_named(ward: Ward, store_url: str, tmp_path: Path) -> None:
     with NatsServer(tmp_path).running() as server:
         ward.environment.update(CARREL_STORE_URL=store_url, CARREL_BUS_URL=server.url)
-        found = ward.one(store.bus)
+        with closing(ward.setup()) as setup:
+            [found] = store.bus.find(setup)
 
     expected = f"changes are signalled through the bus 127.0.0.1:{server.port}"
     assert (found.state, found.message) == ("ok", expected)
