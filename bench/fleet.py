@@ -23,14 +23,16 @@ from urllib.parse import urlsplit
 import psycopg
 
 from carrel.stores.outbox import changes_since
-from deploy.team import Team, carrel
+from deploy.team import Team, TeamReplica, carrel
 from tests.support.http_asking import modern, modern_headers
 from tests.support.postgres import PostgresServer
 from tests.support.s3_servers import ScriptedStore, seaweed_server
 from tests.support.team_client import TeamClient
 
-CONNECTIONS = 6
-"""Of the clients, to all processes together."""
+CONNECTIONS = 4
+"""Of the clients, to each process."""
+ROUNDS = 3
+"""Of each measurement of reads; the median counts, since others use the machine too."""
 SCOPES = 200
 LISTENERS = (1, 10, 100)
 SIGNALS = 50
@@ -75,29 +77,31 @@ async def read_all(ports: Sequence[int], uri: str, seconds: float) -> int:
         writer.close()
         return count
 
-    return sum(await asyncio.gather(*(read(ports[number % len(ports)]) for number in range(CONNECTIONS))))
+    return sum(await asyncio.gather(*(read(port) for port in ports for _ in range(CONNECTIONS))))
 
 
 def reads(team: Team, postgres: PostgresServer, uri: str, seconds: float) -> list[dict[str, float]]:
-    """Return the rate and the cost of reads with one, two and three processes."""
-    rows = []
-    for count in range(1, len(team.replicas) + 1):
-        used = team.replicas[:count]
-        ports, processes = [one.port for one in used], [one.pid for one in used]
-        asyncio.run(read_all(ports, uri, 0.5))  # connections are made, and code is warm
-        backends = children_of(postgres.pid)
-        before, backend_before = cpu_s(processes), cpu_s(backends)
-        begin = time.monotonic()
-        total = asyncio.run(read_all(ports, uri, seconds))
-        passed = time.monotonic() - begin
-        row = {
-            "processes": count,
-            "reads_a_second": round(total / passed),
-            "replica_cpu_ms": round((cpu_s(processes) - before) / total * 1_000, 3),
-            "postgres_cpu_ms": round((cpu_s(backends) - backend_before) / total * 1_000, 3),
-        }
-        rows.append(row)
-    return rows
+    """Return the rate and the cost of reads with one, two and three processes: the medians of some rounds."""
+    counts = range(1, len(team.replicas) + 1)
+    rounds = [[reads_of(team.replicas[:count], postgres, uri, seconds) for count in counts] for _ in range(ROUNDS)]
+    names = ("reads_a_second", "replica_cpu_ms", "postgres_cpu_ms")
+    return [
+        {"processes": count}
+        | {name: statistics.median(one[count - 1][place] for one in rounds) for place, name in enumerate(names)}
+        for count in counts
+    ]
+
+
+def reads_of(used: Sequence[TeamReplica], postgres: PostgresServer, uri: str, seconds: float) -> tuple[float, ...]:
+    """Return reads a second, and milliseconds of the processors for one read in the replicas and in Postgres."""
+    ports, processes = [one.port for one in used], [one.pid for one in used]
+    asyncio.run(read_all(ports, uri, 0.3))  # connections are made, and code is warm
+    backends = children_of(postgres.pid)
+    before, backends_before, begin = cpu_s(processes), cpu_s(backends), time.monotonic()
+    total = asyncio.run(read_all(ports, uri, seconds))
+    rate = round(total / (time.monotonic() - begin))
+    spent = (cpu_s(processes) - before, cpu_s(backends) - backends_before)
+    return rate, *(round(one / total * 1_000, 3) for one in spent)
 
 
 def connections(url: str) -> int:
@@ -190,7 +194,7 @@ def s3_requests(folder: Path, store_url: str) -> dict[str, float]:
 def main() -> int:
     """Measure, and print the numbers as JSON."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="carrel-", dir="/tmp", ignore_cleanup_errors=True) as named:
