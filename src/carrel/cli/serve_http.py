@@ -67,6 +67,7 @@ def run_http(
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
+            threading.Thread(target=_prepare_pages, name="pages", daemon=True).start()
         app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
         serve(app, listening, close, _ignore if worker is None else worker.report_ready)
     finally:
@@ -96,6 +97,13 @@ def _explorer(desk: Desk, app: App) -> Pages:
     from carrel.explorer.explorer import Explorer  # not before the first page
 
     return Explorer(desk, app)
+
+
+def _prepare_pages() -> None:
+    """Import what the first pages need while the browser starts: that takes longer than a page."""
+    from carrel.explorer.preparing import prepare
+
+    prepare()
 
 
 def refuse_remote_browser(host: str) -> None:

@@ -17,6 +17,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from time import time
 from typing import TYPE_CHECKING, Final
 
 from carrel.catalog.access import Access, ActingAs
@@ -63,7 +64,7 @@ class App:
         self._server = server
         self._guard = guard
         self.threads = Threads(deadline_s)
-        self._endpoint = Endpoint(server, self.threads, self._is_let_in, shared)
+        self._endpoint = Endpoint(server, self.threads, self.is_shut_out, shared)
         self.sessions = self._endpoint.sessions
         self.plain = Plain(server, self.threads)
         self._make_pages = pages
@@ -171,10 +172,14 @@ class App:
             self._pages = self._make_pages(self)
         return self._pages
 
-    def _is_let_in(self, request: Request) -> bool:
-        """Return whether an accepted token is still valid, as far as that is known without waiting."""
-        known = self._guard.known(request)
-        return known is None or (isinstance(known, Access) and known.is_like(request.access))
+    def is_shut_out(self, request: Request) -> bool:
+        """Return whether an accepted token or cookie is no longer valid, as far as that is known without waiting."""
+        ends_at = request.access.expires_at
+        if ends_at is not None and time() >= ends_at:
+            return True
+        visitor = None if self._visits is None else self._visits.find(request)
+        known = visitor or self._guard.known(request)
+        return known is not None and not (isinstance(known, Access) and known.is_like(request.access))
 
     def _let_in(self, request: Request, access: Access) -> None:
         request.access = access

@@ -7,10 +7,11 @@ used it up for all. A cookie is its own proof, signed with the key, and ends wit
 import hmac
 import os
 import secrets
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
 from carrel.catalog.access import EVERYTHING, Access
+from carrel.core.record import replace
 from carrel.transports.http.visits import COOKIE_S, LINK_S, OPEN_PATH, Clock, Visits
 
 _TIME_BYTES: Final = 8
@@ -45,8 +46,10 @@ class SharedVisits(Visits):
 
     def _access_of(self, value: str) -> Access | None:
         until, _, proof = value.partition(".")
-        is_valid = _is_same(proof, self._proof(until)) and self._milliseconds() < int(until)
-        return EVERYTHING if is_valid else None
+        if not _is_same(proof, self._proof(until)):
+            return None
+        left_ms = int(until) - self._milliseconds()
+        return replace(EVERYTHING, expires_at=time() + left_ms / 1_000) if left_ms > 0 else None
 
     def _milliseconds(self, later_s: float = 0.0) -> int:
         return int((self._clock() + later_s) * 1_000)

@@ -10,11 +10,12 @@ import secrets
 import threading
 from collections.abc import Callable
 from hmac import compare_digest
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
 from carrel.catalog.access import Access
 from carrel.core.hashing import sha256
+from carrel.core.record import replace
 from carrel.transports.http.asgi import MCP_PATH, Request
 
 OPEN_PATH: Final = b"/-/open"
@@ -67,7 +68,8 @@ class Visits:
                 return None
             self._links.remove(found)
             value = secrets.token_urlsafe(32)
-            self._cookies = _kept(self._cookies, now, (_hash(value), found[1], now + COOKIE_S))
+            access = replace(found[1], expires_at=time() + COOKIE_S)
+            self._cookies = _kept(self._cookies, now, (_hash(value), access, now + COOKIE_S))
             return value
 
     def _access_of(self, value: str) -> Access | None:
