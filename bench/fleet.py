@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,17 +44,18 @@ FILE = "workspace:///notes.md"
 
 
 def cpu_s(processes: Iterable[int]) -> float:
-    """Return the time that processes have spent on the processors."""
+    """Return the time that processes, and their children that have ended, have spent on the processors."""
     ticks = 0
     for process in processes:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        with suppress(OSError):  # one that ended just now is counted by its parent
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def children_of(process: int) -> list[int]:
-    """Return the child processes of a process."""
-    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+def family_of(process: int) -> list[int]:
+    """Return a process and its children."""
+    return [process, *(int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split())]
 
 
 async def read_all(ports: Sequence[int], uri: str, seconds: float) -> int:
@@ -96,11 +97,10 @@ def reads_of(used: Sequence[TeamReplica], postgres: PostgresServer, uri: str, se
     """Return reads a second, and milliseconds of the processors for one read in the replicas and in Postgres."""
     ports, processes = [one.port for one in used], [one.pid for one in used]
     asyncio.run(read_all(ports, uri, 0.3))  # connections are made, and code is warm
-    backends = children_of(postgres.pid)
-    before, backends_before, begin = cpu_s(processes), cpu_s(backends), time.monotonic()
+    before, backends_before, begin = cpu_s(processes), cpu_s(family_of(postgres.pid)), time.monotonic()
     total = asyncio.run(read_all(ports, uri, seconds))
     rate = round(total / (time.monotonic() - begin))
-    spent = (cpu_s(processes) - before, cpu_s(backends) - backends_before)
+    spent = (cpu_s(processes) - before, cpu_s(family_of(postgres.pid)) - backends_before)
     return rate, *(round(one / total * 1_000, 3) for one in spent)
 
 
