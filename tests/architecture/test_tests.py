@@ -47,6 +47,7 @@ TESTED_THROUGH = {
     "cli/test_store.py": "providers/logs/copying providers/sage/copying providers/scopes/copying stores/copying",
     "stores/test_database.py": "stores/migrations/m0001_changes stores/migrations/m0002_scopes "
     "stores/migrations/m0003_documents stores/migrations/m0006_logs stores/store_errors",
+    "stores/test_bus.py": "core/bus_address",
     "stores/test_session.py": "stores/constraints",
     "buckets/test_contents.py": "buckets/guarded",
     "buckets/test_s3.py": "buckets/bounded_http buckets/bucket",
@@ -144,6 +145,7 @@ TESTED_THROUGH = {
     "transports/http/test_plain.py": "search/lazy",
     "transports/http/test_sessions.py": "transports/http/threads",
     "transports/http/test_tokens.py": "files/atomic",
+    "transports/http/test_visits.py": "transports/http/shared_visits",
     "transports/http/test_wire.py": "transports/http/asgi transports/http/unauthenticated",
     "transports/test_stdio.py": "transports/heap",
     "providers/skills/test_provider.py": "providers/skills/found_skills",
