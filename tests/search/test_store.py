@@ -201,6 +201,7 @@ def test_a_disk_that_really_is_full_does_not_stop_a_search(garden: Garden) -> No
         subprocess.run(["umount", "-l", str(garden.index)], check=False)
 
 
+@pytest.mark.slow
 def test_an_index_that_another_process_locks_is_waited_for_only_a_moment(garden: Garden) -> None:
     search = garden.search()
     assert found(search, bed(3)) == {"3.txt"}
