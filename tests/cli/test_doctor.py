@@ -46,7 +46,9 @@ def only(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
     monkeypatch.setattr(doctor, "examine", lambda setup: examine(setup, checks))
 
 
-def test_a_sound_project_fits_one_screen(run: Any) -> None:
+def test_a_sound_project_fits_one_screen(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # This checkout may lie in a folder that is emptied, which `doctor` would note.
+    monkeypatch.setattr("carrel.connect.program._passing_folders", lambda _: ())
     code, shown, said = run()
 
     lines = shown.splitlines()
