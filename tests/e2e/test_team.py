@@ -151,8 +151,9 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
         client.open()
         client.call("resources/subscribe", {"uri": SCOPE})
         seen: list[str] = []
+        cuts: list[str] = []
         ended = threading.Event()
-        follower = threading.Thread(target=follow, args=(port, client, seen, ended), daemon=True)
+        follower = threading.Thread(target=follow, args=(port, client, seen, cuts, ended), daemon=True)
         follower.start()
         for number in range(4):
             title = f"Garden {number}"
@@ -162,9 +163,12 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
             team.replicas[number % 3].start()
         ended.set()
         follower.join(30)
+    assert not follower.is_alive()
+    assert "Garden 3" in seen[-1]
+    assert cuts, "each replica was killed once, and the stream was at one of them"
 
 
-def follow(port: int, client: TeamClient, seen: list[str], ended: threading.Event) -> None:
+def follow(port: int, client: TeamClient, seen: list[str], cuts: list[str], ended: threading.Event) -> None:
     """Follow the stream of a session as a client does: at each notification it reads, and after a cut it resumes."""
     last_event = ""
     while not ended.is_set():
@@ -179,8 +183,12 @@ def follow(port: int, client: TeamClient, seen: list[str], ended: threading.Even
                     last_event = line[4:].strip().decode()
                 elif line.startswith(b"data: ") and b"resources/updated" in line:
                     seen.append(TeamClient(port).read(SCOPE))
-        except (OSError, http.client.HTTPException):
+            if not ended.is_set():
+                cuts.append(last_event)
+        except TimeoutError:
             continue
+        except (OSError, http.client.HTTPException):
+            cuts.append(last_event)
         finally:
             connection.close()
 

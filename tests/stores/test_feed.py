@@ -12,6 +12,7 @@ from carrel.stores import feed
 from carrel.stores.database import Database
 from carrel.stores.feed import ChangeFeed
 from carrel.stores.outbox import OutboxChanges
+from carrel.stores.session import Row
 from carrel.stores.session_registry import SessionRegistry
 from tests.support.waiting import until
 
@@ -60,20 +61,26 @@ def test_a_change_by_another_server_is_heard(stores: tuple[Database, Database]) 
 
 @pytest.mark.slow
 def test_no_change_is_missed_when_the_connection_is_cut_again_and_again(
-    stores: tuple[Database, Database], store_url: str
+    stores: tuple[Database, Database], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = stores
+    connect, opened = one.dedicated, list[int]()
+
+    def noted() -> psycopg.Connection[Row]:
+        connection = connect()
+        opened.append(connection.info.backend_pid)
+        return connection
+
+    monkeypatch.setattr(one, "dedicated", noted)
+    monkeypatch.setattr("carrel.stores.feed.RETRY_S", (0.01,))
     with closing(ChangeFeed(one)) as follower, psycopg.connect(store_url, autocommit=True) as admin:
         heard = Heard()
         follower.add(heard)
         follower.start()
         assert follower.wait(PATIENCE_S)
         for number in range(100):
-            admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN carrel_changes' "
-                "OR (query LIKE %s AND state = 'idle' AND pid <> pg_backend_pid())",
-                ("%pg_current_snapshot()%",),
-            )
+            until(lambda number=number: len(opened) > number)  # type: ignore[misc]
+            assert admin.execute("SELECT pg_terminate_backend(%s)", (opened[number],)).fetchone() == (True,)
             write(other, f"scopes://scope/s{number}")
         expected = {f"scopes://scope/s{number}" for number in range(100)}
         until(lambda: expected <= heard.uris or heard.is_all, PATIENCE_S)
