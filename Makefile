@@ -1,7 +1,7 @@
 # Everything happens inside this checkout: Python packages in .venv, Node packages in .node.
 
 PYTHON ?= python3
-# Worker processes for the unit and property tests: two for each of two cores, since many tests wait for somebody.
+# Processes that share the tests: more than two for two cores, since many tests wait for somebody.
 JOBS ?= 4
 # Each process takes neighbours, who share what they are made of, until one has nothing left and takes from another.
 SHARED := -n $(JOBS) --dist worksteal
@@ -57,9 +57,9 @@ team: $(READY) ## A team desk on this machine: a real Postgres, three replicas a
 check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@# The type checker has one core, and the tests have what it leaves: one after the other would take longer.
+	@# The type checker runs beside the tests, and takes the place of one of their processes: each collects all tests.
 	$(BIN)/mypy & types=$$!; \
-	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" $(FAST); tests=$$?; \
+	$(BIN)/pytest -q -n 3 --dist worksteal --hypothesis-profile=dev -m "not slow" $(FAST); tests=$$?; \
 	wait $$types && exit $$tests
 
 .PHONY: slow

@@ -108,11 +108,11 @@ def json_texts() -> Iterator[str]:
 
 SAMPLES: dict[str, Callable[[], Iterable[str]]] = {
     **{language: partial(prose, language) for language in PROSE},
-    "Python of the standard library": lambda: files(Path(sysconfig.get_path("stdlib")), "*.py", 120),
+    "Python of the standard library": lambda: files(Path(sysconfig.get_path("stdlib")), "*.py", 60),
     "Python of this repository": lambda: files(REPOSITORY / "src", "*.py", 60),
     "headers of C": lambda: files(Path(sysconfig.get_path("include")), "*.h", 40),
     "Markdown": lambda: files(REPOSITORY / "docs", "*.md", 20),
-    "TOML": lambda: files(REPOSITORY, "pyproject.toml", 1),
+    "TOML": lambda: [(REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")],
     "JavaScript": lambda: files(REPOSITORY / "tests", "*.mjs", 2),
     "logs": logs,
     "JSON": json_texts,
