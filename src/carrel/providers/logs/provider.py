@@ -172,12 +172,12 @@ class Logs(Provider):
         if self._team is not None:
             if self._index.snapshot(kind, id) is not None:
                 raise Conflict(f"There is a log {id} of this machine; choose another name")
-            return self._team[0].append(kind, id, data)
+            return self._team[0].append(kind, id, data).answer()
         if self._pushed is None:
             from carrel.providers.logs.pushed_logs import PushedLogs  # loaded where logs are sent
 
             self._pushed = PushedLogs(self._project.root, self._bounds, self._retention)
-        return self._pushed.append(kind, id, data)
+        return self._pushed.append(kind, id, data).answer()
 
     def fingerprint_of_log(self, kind: Kind, query: LogQuery, uri: str, **name: str) -> str | None:
         """Return the ETag of a log; None if there is no such log."""

@@ -37,6 +37,20 @@ class Batch(Value, frozen=True):
     lines: tuple[SpoolLine, ...]
 
 
+class Added(Value, frozen=True):
+    """What a batch did to a log: its newest entry, and its ETags; `before` is None for a log that was begun."""
+
+    uri: str
+    newest: int
+    before: str | None
+    after: str
+    has_ended: bool
+
+    def answer(self) -> Mapping[str, object]:
+        """Return what the sender is told."""
+        return {"uri": self.uri, "newest": self.newest}
+
+
 def parse_batch(data: bytes) -> Batch:
     """Return a checked batch; raise BadArgument that names the first wrong line."""
     first, *others = data.removesuffix(b"\n").split(b"\n")
@@ -69,22 +83,22 @@ class PushedLogs:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[Kind, str], SpooledLog] = OrderedDict()
 
-    def append(self, kind: Kind, name: str, data: bytes) -> Mapping[str, object]:
-        """Add a batch to a log, which is begun if it does not exist; return its URI and its newest entry."""
+    def append(self, kind: Kind, name: str, data: bytes) -> Added:
+        """Add a batch to a log, which is begun if it does not exist; return what became of it."""
         batch = parse_batch(data)
         try:
-            with self._lock, self._claimed(kind, name, batch.header) as (folder, descriptor):
-                newest = self._add(folder, descriptor, kind, name, batch)
+            with self._lock, self._claimed(kind, name, batch.header) as (folder, descriptor, is_begun):
+                return self._add(folder, descriptor, kind, name, batch, is_begun=is_begun)
         except OSError as error:
             reason = "its disk is full" if error.errno in _FULL else "its folder of logs cannot be written"
             raise ProviderError(f"The desk cannot keep the log: {reason}", word="unavailable") from error
-        return {"uri": f"logs://{kind}/{name}", "newest": newest}
 
-    def _add(self, folder: int, descriptor: int, kind: Kind, name: str, batch: Batch) -> int:
+    def _add(self, folder: int, descriptor: int, kind: Kind, name: str, batch: Batch, *, is_begun: bool) -> Added:
         log = self._known.pop((kind, name), None) or SpooledLog(kind, name, self._bounds)
         log.update(descriptor)
         if not _is_same_sender(log.facts.origin, batch.header.origin):
             raise Conflict(f"There is a log {name} of another sender; choose another name", uri=log.facts.uri)
+        before, had_end = None if is_begun else log.facts.etag, log.has_end
         if not log.has_end:
             text, end = self._new_lines(log.ring.newest, batch)
             if text:
@@ -92,13 +106,14 @@ class PushedLogs:
                 log.update(descriptor)
             if end is not None:
                 spool.write(descriptor, end_line(replace(end, counts=_counts(log.facts))))
+                log.update(descriptor)
             elif os.fstat(descriptor).st_size > spool.REWRITE_AT * self._bounds.pushed.max_bytes:
                 os.close(spool.write_whole(folder, log.facts, log.ring.entries)[0])
             os.utime(descriptor)
         self._known[kind, name] = log
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
-        return log.ring.newest
+        return Added(log.facts.uri, log.ring.newest, before, log.facts.etag, log.has_end and not had_end)
 
     def _new_lines(self, newest: int, batch: Batch) -> tuple[str, End | None]:
         """Return the lines of a batch that follow the newest entry, and the end if it follows them."""
@@ -133,20 +148,20 @@ class PushedLogs:
             yield replace(entry, line=line if line.cut else replace(line, cut=entry.line.cut))
 
     @contextlib.contextmanager
-    def _claimed(self, kind: Kind, name: str, header: Header) -> Iterator[tuple[int, int]]:
-        """Yield the folder, and the file of a log locked for writing; begin the log if it does not exist."""
+    def _claimed(self, kind: Kind, name: str, header: Header) -> Iterator[tuple[int, int, bool]]:
+        """Yield the folder, the file of a log locked for writing, and whether the log is begun with it."""
         with spool.opened(self._root, kind, is_made=True) as folder:
-            descriptor = _open_locked(folder, name)
+            descriptor, is_begun = _open_locked(folder, name), False
             if descriptor is None:
                 fcntl.flock(folder, fcntl.LOCK_EX)  # another server may begin it at this moment
                 descriptor = _open_locked(folder, name)
                 if descriptor is None:
                     make_room(self._root, self._retention)
                     facts = LogFacts(kind, name, header.program, header.started_ms, origin=header.origin)
-                    descriptor, _ = spool.write_whole(folder, facts, ())
+                    descriptor, is_begun = spool.write_whole(folder, facts, ())[0], True
                 fcntl.flock(folder, fcntl.LOCK_UN)
             try:
-                yield folder, descriptor
+                yield folder, descriptor, is_begun
             finally:
                 os.close(descriptor)
 

@@ -12,6 +12,7 @@ from carrel.stores.migrations import (
     m0004_sessions,
     m0005_tokens,
     m0006_logs,
+    m0007_audit,
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -21,6 +22,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     m0004_sessions.STATEMENTS,
     m0005_tokens.STATEMENTS,
     m0006_logs.STATEMENTS,
+    m0007_audit.STATEMENTS,
 )
 """The statements that lead from version N to version N + 1, at index N."""
 

@@ -192,7 +192,7 @@ class App:
         return found
 
     async def _reply_metadata(self, request: Request) -> None:
-        schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.provider.schemes}
+        schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.permissions}
         metadata = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
         if metadata is None:
             await request.refuse(404, "No authorization server is configured")
