@@ -22,7 +22,6 @@ from carrel.transports.http.visits import Visits
 if TYPE_CHECKING:
     from carrel.app.replica import Replica
     from carrel.stores.database import Database
-    from carrel.transports.http.shared_sessions import SharedSessions
     from carrel.transports.http.tokens import TokenStore
 
 DEFAULT_HOST = "127.0.0.1"
@@ -58,15 +57,18 @@ def run_http(
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
-        app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
+        app = App(
+            desk.server,
+            guard,
+            pages=partial(_explorer, desk),
+            visits=visits,
+            shared=None if replica is None else replica.sessions,
+            allowances=None if replica is None else replica.allowances,
+        )
         serve(app, listening, close)
     finally:
         close()
     return 0
-
-
-def _sessions_of(replica: "Replica | None") -> "SharedSessions | None":
-    return None if replica is None else replica.sessions
 
 
 def _replica(desk: Desk) -> "Replica | None":

@@ -13,10 +13,11 @@ SESSIONS_KEPT: Final = "2 days"
 
 
 def tidy(connection: psycopg.Connection[Row], audit_days: int) -> None:
-    """Remove old changes, rows of the audit record, and sessions."""
+    """Remove old changes, rows of the audit record, sessions, and allowances that are whole again."""
     prune(connection)
     prune_audit(connection, audit_days)
     prune_sessions(connection)
+    connection.execute("DELETE FROM carrel_allowances WHERE at < now() - interval '1 hour'")
 
 
 def prune_sessions(connection: psycopg.Connection[Row]) -> None:

@@ -13,6 +13,7 @@ from carrel.stores.migrations import (
     m0005_tokens,
     m0006_logs,
     m0007_audit,
+    m0008_allowances,
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -23,6 +24,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     m0005_tokens.STATEMENTS,
     m0006_logs.STATEMENTS,
     m0007_audit.STATEMENTS,
+    m0008_allowances.STATEMENTS,
 )
 """The statements that lead from version N to version N + 1, at index N."""
 
