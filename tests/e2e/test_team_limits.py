@@ -4,6 +4,7 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -83,6 +84,9 @@ def test_a_caller_that_used_up_its_allowance_at_one_replica_is_refused_by_the_ne
         with psycopg.connect(store_url) as connection:
             return connection.execute("SELECT max(at) FROM carrel_allowances").fetchone()
 
+    def has_reported(before: object) -> bool:
+        return report() != before
+
     begun = monotonic()
     for asker in askers:
         before = report()
@@ -90,7 +94,7 @@ def test_a_caller_that_used_up_its_allowance_at_one_replica_is_refused_by_the_ne
             asker.drain()
         else:
             asker.ask()
-        assert until(lambda before=before: report() != before)
+        assert until(partial(has_reported, before))
         asker.drain()
 
     assert askers[0].given >= COMPLETION_BURST

@@ -85,6 +85,7 @@ class Logs(Provider):
         pushed_logs: Ceiling = Ceiling(200),
         pushed_days: Ceiling = Ceiling(30),
         pushed_total_bytes: Ceiling = Ceiling(268_435_456),
+        pushed_share: Ceiling = Ceiling(50),
         flutter: FlutterSettings | None = None,
         processes: ProcessSettings | None = None,
         commands: dict[str, CommandSettings] | None = None,
@@ -93,6 +94,8 @@ class Logs(Provider):
         for key, count in (("max_logs", max_logs), ("pushed_logs", pushed_logs)):
             if count < 1:
                 raise ConfigError(f"[logs] {key}: expected a whole number, 1 or more")
+        if not 1 <= pushed_share <= 100:
+            raise ConfigError("[logs] pushed_share: expected a whole number from 1 to 100")
         check_commands(project.root, commands or {})
         self._project = project
         self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
@@ -100,7 +103,7 @@ class Logs(Provider):
         pushed = Bounds(pushed_max_bytes, max(1, pushed_max_bytes // _LEAST_LINE), redact).check()
         self._bounds = SpoolBounds(own, pushed)
         self._index = LogIndex(project.root, self._bounds, max_logs)
-        self._retention = Retention(pushed_logs, pushed_days, pushed_total_bytes)
+        self._retention = Retention(pushed_logs, pushed_days, pushed_total_bytes, pushed_share)
         self._pushed: PushedLogs | None = None
         self._team = None if project.store is None else self._open_team(project.store, max_logs)
         self._made: ProcessTools | None = None
