@@ -308,7 +308,7 @@ def test_the_bytes_are_bounded_while_logs_grow(tmp_path: Path) -> None:
 
 def test_a_long_log_goes_on_with_the_lines_that_are_kept_when_there_is_no_room(tmp_path: Path) -> None:
     provider = logs(tmp_path, pushed_total_bytes=6_600, pushed_share=100, pushed_max_bytes=2_000)
-    refusals = 0
+    refusals = newest = 0
     for seq in range(1, 41):
         for _ in range(2):
             try:
