@@ -1,4 +1,4 @@
-"""How many tokens a text costs a model: an estimate by classes of characters, without a tokenizer.
+"""Estimate how many tokens a text costs a model, by classes of characters, without a tokenizer.
 
 The estimate is meant to be too high rather than too low. The weights were fitted by linear programming against
 `o200k_base` on some 19,000 texts (novels and manuals in a dozen languages, twenty kinds of code, logs, JSON, lists of
@@ -29,7 +29,7 @@ _AHEAD: Final = 8
 _EACH: Final = 1_000
 """One token: the weights are thousandths."""
 JOINT: Final = 10
-"""By how much a text may cost more than its two parts: three more fours of consonants, and one more of two."""
+"""Maximum tokens by which the estimate of a text exceeds those of its two parts: runs may cross the joint."""
 
 _LEADS: Final[Mapping[range, int]] = {
     range(0xC2, 0xC3): 500,  # ©, «, non-breaking spaces
@@ -55,7 +55,7 @@ _TRADITIONAL_WEIGHT: Final = 3_000
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text is: rather too many than too few.
+    """Return an estimate of the tokens in a text, too high rather than too low.
 
     The estimate of two texts joined is at most the sum of their estimates and `JOINT`.
     """
@@ -72,7 +72,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def _count_runs(flags: bytes) -> int:
-    """Return what the runs in one step cost, each with the weight of its kind."""
+    """Return the cost of the runs in one step, each with the weight of its kind."""
     here = int.from_bytes(flags, "little")
     after = here >> 8
     starts = after & (here ^ after)
@@ -81,7 +81,7 @@ def _count_runs(flags: bytes) -> int:
 
 
 def _count_letters(here: int, after: int, starts: int, twos: int) -> int:
-    """Return what the letters cost, from each character, the one after it, and where runs and pairs begin."""
+    """Return the cost of the letters, from each character, the one after it, and where runs and pairs begin."""
     lower, upper, _, _, _, _, consonant, _ = _masks()
     alone = starts & ~(after >> 8)
     fours = twos & (twos >> 16)
@@ -111,7 +111,7 @@ def _count_letters(here: int, after: int, starts: int, twos: int) -> int:
 
 
 def _count_others(here: int, after: int, starts: int, twos: int) -> int:
-    """Return the same for digits, marks, spaces and foreign letters."""
+    """Return the cost of digits, marks, spaces and foreign letters, from the same integers."""
     _, _, digit, mark, space, line_break, _, foreign = _masks()
     threes = twos & (after >> 8)
     fours = twos & (twos >> 16)
@@ -140,7 +140,7 @@ def _count_others(here: int, after: int, starts: int, twos: int) -> int:
 
 
 def _count_leads(text: str, data: bytes) -> int:
-    """Return what the characters that are not ASCII cost beside their runs."""
+    """Return the cost of the characters that are not ASCII, without that of their runs."""
     total = 0
     for leads, weight in _LEADS.items():
         total += weight * (len(data) - len(data.translate(None, bytes(leads))))

@@ -19,7 +19,7 @@ _MARK: Final = "\ufeff"
 
 
 def rename(path: str, section: Sequence[str], key: str, name: str) -> None:
-    """Give a key, or with an empty `key` a section, another name; raise ConfigError where that is not possible."""
+    """Rename a key or, with an empty `key`, a section; raise ConfigError if that is not possible."""
     _change(path, section, key, name)
 
 

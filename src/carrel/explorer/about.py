@@ -82,7 +82,7 @@ class About:
         return {**state, "streams": self._app.threads.open_streams, "problems": problems, "providers": providers}
 
     def _subscriptions(self) -> dict[str, object]:
-        """Return what the caller itself is told of when it changes."""
+        """Return the URIs whose changes the caller is subscribed to."""
         own = current_access()
         found = [one for one in self._desk.server.watcher.subscriptions() if one.access.name == own.name]
         rows = [{"uris": sorted(one.uris)[:_MANY], "count": len(one.uris), "list": one.list_changes} for one in found]

@@ -26,7 +26,7 @@ class Lease:
         fcntl.flock(self._handle, fcntl.LOCK_SH)
 
     def close(self) -> None:
-        """Give it up; a second call does nothing."""
+        """Release the lease; a second call does nothing."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

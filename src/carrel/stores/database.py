@@ -31,14 +31,14 @@ Kind = Literal["scopes", "sage", "logs"]
 """The kinds of records; each has one writer at a time."""
 
 POOL_SIZE: Final = 8
-"""Connections of one process: a provider has as many worker threads, and a hundred replicas need eight hundred."""
+"""Maximum connections of one process: as many as a provider has worker threads."""
 CONNECT_S: Final = 5
 WAIT_S: Final = 3.0
 """How long a call waits for a connection; it ends at once when the server cannot be reached."""
 LOOK_S: Final = 0.05
 """How often a waiting call looks whether an attempt to connect has failed."""
 IDLE_IN_TRANSACTION_MS: Final = 60_000
-"""A process that stops in the middle of a transaction gives its locks back after this time."""
+"""The server ends a transaction that is idle for this time, so that a stopped process does not keep its locks."""
 
 PRUNE_S: Final = 600.0
 """How often a process that writes removes what is old."""
@@ -122,7 +122,7 @@ class Database:
                 connection.execute("UPDATE carrel_schema SET version = %s", (VERSION,))
 
     def close(self) -> None:
-        """Tell listeners of the last changes, and close every connection; a second call does nothing."""
+        """Notify listeners of the last changes, and close every connection; a second call does nothing."""
         self._bell.close()
         with self._lock:
             pool, self._pool = self._pool, None
@@ -159,7 +159,7 @@ class Database:
                     insert_audit(connection, session.audited)
                 ended = connection.execute(end)
             if ended.statusmessage != end:
-                # After a failed statement the server answers COMMIT with ROLLBACK, and with no error.
+                # After a failed statement the server turns COMMIT into ROLLBACK without an error.
                 raise AssertionError("a failed statement was ignored: nothing was written")
         if session.changed and not is_rehearsal:
             self._bell.ring()
@@ -183,7 +183,7 @@ class Database:
             return 0 if row is None else int(row[0])
 
     def dedicated(self) -> psycopg.Connection[Row]:
-        """Return a connection beside the pool, for a thread that listens; raise `StoreUnavailable`."""
+        """Return a connection outside the pool, for a thread that listens; raise `StoreUnavailable`."""
         with self._translated():
             connection = psycopg.connect(_conninfo(self.address.url), autocommit=True)
             try:
@@ -195,7 +195,7 @@ class Database:
 
     @contextmanager
     def changing(self) -> Iterator[StoreSession]:
-        """Yield a session that writes beside the writers of records, and commit it with the changes it recorded."""
+        """Yield a session that writes without being the writer of a kind; commit it with the changes it recorded."""
         with self.connection() as connection, connection.transaction():
             session = StoreSession(connection)
             yield session
@@ -205,7 +205,7 @@ class Database:
             self._bell.ring()
 
     def ring(self) -> None:
-        """Tell all listeners that there are changes; now and then, remove what is old."""
+        """Notify all listeners that there are changes; now and then, remove what is old."""
         with suppress(psycopg.Error, *_ABSENT), self._begun("NOTIFY carrel_changes") as (connection, _):
             if monotonic() > self._prune_at:
                 self._prune_at = monotonic() + PRUNE_S

@@ -1,7 +1,7 @@
-"""The changes that other servers write to the store: one thread listens, and nothing is missed when it is cut off.
+"""Receive the changes that other servers write to the store. A lost connection loses no change.
 
-A signal only means "look": what changed is read from the outbox, from the last token on. So a signal that is lost with
-its connection costs nothing but time.
+One thread waits for signals. A signal has no content: the changes since the last token are read from the outbox. So a
+signal that is lost with its connection only delays the changes.
 """
 
 import threading
@@ -46,11 +46,11 @@ class ChangeFeed:
         self._thread.start()
 
     def add(self, heard: Heard) -> None:
-        """Have a function called with all later changes, on the thread of the feed."""
+        """Register a function that is called with all later changes, on the thread of the feed."""
         self._listeners.append(heard)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the feed listens for the first time; return whether it does."""
+        """Wait until the feed listens for the first time; return False after a timeout."""
         return self._first.wait(seconds)
 
     def old_token(self) -> str:
@@ -79,7 +79,7 @@ class ChangeFeed:
                 failures += 1
 
     def _follow(self, connection: psycopg.Connection[Row]) -> None:
-        """Read what changed at every signal, and now and then without one."""
+        """Read the changes at every signal, and now and then without one."""
         while not self._end.is_set():
             until = monotonic() + LOOK_S
             while not self._end.is_set() and monotonic() < until:

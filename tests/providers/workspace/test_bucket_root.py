@@ -529,7 +529,7 @@ def test_a_project_names_a_bucket_only_with_trust(tmp_path: Path, bucket: S3Serv
         ('docs = "s3://team/a"\nmore = "s3://team/a/b"', "", "more and docs serve the same objects"),
         ('docs = "s3://team"', "[buckets.other]\nregion = 'x'\n", "[buckets.other]: there is no bucket of this name"),
         ('docs = "s3://team"', "[buckets.docs]\nendpoint = 'http://10.0.0.1'\n", "plain http to another machine"),
-        ('docs = "s3://team"', "[buckets.docs]\nendpoint = 'https://u:SECRET@h'\n", "credentials do not belong"),
+        ('docs = "s3://team"', "[buckets.docs]\nendpoint = 'https://u:SECRET@h'\n", "must not contain credentials"),
         ('docs = "s3://team"', "[buckets.docs]\ntimeout_s = 0\n", "timeout_s: expected a number"),
         ('docs = "s3://team"', "[buckets.docs]\nendpiont = 'x'\n", "did you mean 'endpoint'?"),
     ],

@@ -120,8 +120,8 @@ def _victim(
 
 
 def _full(limit: str) -> ProviderError:
-    whose = "of this caller " if limit == _SHARE else ""
-    message = f"The desk keeps no more logs {whose}until one of those that are being sent ends: see {limit} in [logs]"
+    whose = " of this caller" if limit == _SHARE else ""
+    message = f"The desk has no room for more logs{whose} until a running one ends: raise {limit} in [logs]"
     return ProviderError(message, word="unavailable")
 
 

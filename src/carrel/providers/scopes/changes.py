@@ -18,7 +18,7 @@ from carrel.providers.scopes.values import MAX_POSITION, SCOPE_URI, Scope, inven
 from carrel.stores.constraints import ConstraintViolated
 
 TRIES: Final = 20
-"""How many aliases are generated: with two of three names taken, one call in three thousand fails."""
+"""Maximum attempts to generate a free alias: with two of three names taken, one call in three thousand fails."""
 
 
 class Change(Value, frozen=True):
