@@ -35,7 +35,7 @@ class Allowance:
             self._earn()
             left = self._left if self._shared is None else min(self._left, self._shared)
             if left < 1:
-                pause_ms = max(1, round(1000 * (1 - left) / COMPLETIONS_PER_SECOND))
+                pause_ms = max(1000, round(1000 * (1 - left))) // COMPLETIONS_PER_SECOND
                 raise ProviderError("Too many completions: slow down", word="busy", data={"retryAfterMs": pause_ms})
             self._left -= 1
             self._unreported += 1
