@@ -12,6 +12,7 @@ from carrel.stores import feed
 from carrel.stores.database import Database
 from carrel.stores.feed import ChangeFeed
 from carrel.stores.outbox import OutboxChanges
+from carrel.stores.session import Row
 from carrel.stores.session_registry import SessionRegistry
 from tests.support.waiting import until
 
@@ -54,6 +55,27 @@ def test_a_change_by_another_server_is_heard(stores: tuple[Database, Database]) 
         assert follower.wait(PATIENCE_S)
 
         write(other, "scopes://scope/a")
+
+        until(lambda: "scopes://scope/a" in heard.uris, PATIENCE_S)
+
+
+def test_a_change_is_heard_that_was_made_before_the_thread_has_connected(
+    stores: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = stores
+    may_connect, connect = threading.Event(), one.dedicated
+
+    def connect_later() -> psycopg.Connection[Row]:
+        assert may_connect.wait(PATIENCE_S)
+        return connect()
+
+    monkeypatch.setattr(one, "dedicated", connect_later)
+    with closing(ChangeFeed(one)) as follower:
+        heard = Heard()
+        follower.add(heard)
+        follower.start()
+        write(other, "scopes://scope/a")
+        may_connect.set()
 
         until(lambda: "scopes://scope/a" in heard.uris, PATIENCE_S)
 

@@ -48,11 +48,12 @@ class Replica:
         try:
             seal = SessionSeal(registry.key() if key is None else key.encode())
             self.sessions = SharedSessions(seal, registry, self._feed.old_token, STORED)
+            self._feed.add(self._hear)
+            self._feed.start()  # before the ended sessions are read: one that ends meanwhile is heard of
             self.sessions.start()
         except ProviderError as error:
+            self._feed.close()
             raise ConfigError(f"[store] url: {error}") from None
-        self._feed.add(self._hear)
-        self._feed.start()
 
     def _hear(self, changes: "OutboxChanges") -> None:
         """Notify the clients of this server of what another one changed."""

@@ -42,7 +42,9 @@ class ChangeFeed:
         self._thread = threading.Thread(target=self._run, name="carrel-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to listen: every change from now on is heard, also one before the thread has connected."""
+        with suppress(StoreUnavailable), self._database.connection() as connection:
+            self._token = changes_since(connection, "").token
         self._thread.start()
 
     def add(self, heard: Heard) -> None:
