@@ -76,6 +76,27 @@ def test_a_change_by_another_server_is_heard(stores: tuple[Database, Database]) 
         until(lambda: "scopes://scope/a" in heard.uris, PATIENCE_S)
 
 
+def test_a_change_is_heard_that_was_made_before_the_thread_has_connected(
+    stores: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = stores
+    may_connect, connect = threading.Event(), one.dedicated
+
+    def connect_later() -> psycopg.Connection[Row]:
+        assert may_connect.wait(PATIENCE_S)
+        return connect()
+
+    monkeypatch.setattr(one, "dedicated", connect_later)
+    with closing(ChangeFeed(one)) as follower:
+        heard = Heard()
+        follower.add(heard)
+        follower.start()
+        write(other, "scopes://scope/a")
+        may_connect.set()
+
+        until(lambda: "scopes://scope/a" in heard.uris, PATIENCE_S)
+
+
 @pytest.mark.slow
 def test_no_change_is_missed_when_the_connection_is_cut_again_and_again(
     stores: tuple[Database, Database], store_url: str, bus: NatsServer | None, monkeypatch: pytest.MonkeyPatch
