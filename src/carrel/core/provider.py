@@ -175,7 +175,8 @@ class Document(Value, frozen=True, gc=False):
 
     `fingerprint` is what `Provider.fingerprint` returns for the URI; if it is empty, that is called. `size` is in
     bytes. With `text`, nothing has to be read. A document that is not `settled` may change once more without another
-    fingerprint, as a file that was written a moment ago: it is read again for each search.
+    fingerprint, as a file that was written a moment ago: it is read again for each search. `target` is the URI that a
+    link leads to: a caller who may not read that one does not find the link.
     """
 
     uri: str
@@ -186,6 +187,7 @@ class Document(Value, frozen=True, gc=False):
     modified_ms: int | None = None
     text: str | None = None
     settled: bool = True
+    target: str = ""
 
 
 class DocumentChanges(Value, frozen=True):
@@ -382,7 +384,8 @@ class Provider:
         """
         for entry in self.entries():
             modified_ms = None if entry.annotations is None else entry.annotations.last_modified_ms
-            yield Document(entry.uri, "", entry.title or entry.name, entry.mime_type, entry.size, modified_ms)
+            title = entry.title or entry.name
+            yield Document(entry.uri, "", title, entry.mime_type, entry.size, modified_ms, target=entry.target)
 
     def document_changes(self, since: object) -> DocumentChanges:
         """Return what changed among the documents since the token of an earlier call; for None, all of them.

@@ -24,7 +24,7 @@ def rename(path: str, section: Sequence[str], key: str, name: str) -> None:
 
 
 def comment_out(path: str, section: Sequence[str], key: str) -> None:
-    """Turn a key, or with an empty `key` a section, into comments; raise ConfigError where that is not possible."""
+    """Turn a key, or with an empty `key` a section, into comments; raise ConfigError if that is not possible."""
     _change(path, section, key, None)
 
 

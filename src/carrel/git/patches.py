@@ -25,7 +25,7 @@ Path = tuple[bytes, ...]
 
 
 class FileChange(Value, frozen=True):
-    """A file that differs: its old and its new entry; None where there is no file."""
+    """A file that differs: its old and its new entry; None if there is no file."""
 
     path: Path
     old: Entry | None
@@ -98,7 +98,7 @@ class Patch(Value, frozen=True):
 
 
 def make_patch(change: FileChange, old: bytes | None, new: bytes | None, check: Callable[[], None]) -> Patch:
-    """Return the patch from one content to another; None where there is no file."""
+    """Return the patch from one content to another; None if there is no file."""
     name = "/".join(spelled(part) for part in change.path)
     head = _head(change, name)
     note = _note(old, new)

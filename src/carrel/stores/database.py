@@ -10,11 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
+from carrel.core.bus_address import BusAddress
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
 from carrel.stores import housekeeping
@@ -23,6 +24,9 @@ from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.outbox import ChangeBell, insert_changes
 from carrel.stores.session import Row, StoreSession
 from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
+
+if TYPE_CHECKING:
+    from carrel.stores.bus import Bus
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +88,7 @@ class Database:
         self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
         self._prune_at = monotonic() + PRUNE_S
         self._bell = ChangeBell(self.ring)
+        self.bus = None if address.bus is None else _bus(address.bus)
 
     # Start and end
 
@@ -124,6 +129,8 @@ class Database:
     def close(self) -> None:
         """Notify listeners of the last changes, and close every connection; a second call does nothing."""
         self._bell.close()
+        if self.bus is not None:
+            self.bus.close()
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
@@ -206,7 +213,12 @@ class Database:
 
     def ring(self) -> None:
         """Notify all listeners that there are changes; now and then, remove what is old."""
-        with suppress(psycopg.Error, *_ABSENT), self._begun("NOTIFY carrel_changes") as (connection, _):
+        if self.bus is not None:
+            self.bus.signal()
+            if monotonic() <= self._prune_at:
+                return
+        signal = "NOTIFY carrel_changes" if self.bus is None else "SELECT 1"
+        with suppress(psycopg.Error, *_ABSENT), self._begun(signal) as (connection, _):
             if monotonic() > self._prune_at:
                 self._prune_at = monotonic() + PRUNE_S
                 housekeeping.tidy(connection, self.audit_days)
@@ -308,6 +320,14 @@ class Database:
         if not self._is_well:
             self._is_well = True
             log.warning("the store %s answers again", self.address.shown)
+
+
+def _bus(address: BusAddress) -> "Bus":
+    try:
+        from carrel.stores.bus import Bus  # imports nats, which most stores do without
+    except ImportError:
+        raise ConfigError("[bus] url needs packages that are not installed: pip install 'carrel[team]'") from None
+    return Bus(address)
 
 
 def _conninfo(url: str) -> str:

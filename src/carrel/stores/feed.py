@@ -16,7 +16,7 @@ import psycopg
 from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
 from carrel.stores.database import Database
-from carrel.stores.outbox import OutboxChanges, changes_since
+from carrel.stores.outbox import PAUSE_S, OutboxChanges, changes_since
 from carrel.stores.session import Row
 from carrel.stores.store_errors import StoreUnavailable
 
@@ -39,10 +39,17 @@ class ChangeFeed:
         self._first = threading.Event()
         self._tokens: deque[tuple[float, str]] = deque(maxlen=256)
         self._token = ""
+        self._signalled = threading.Event()
         self._thread = threading.Thread(target=self._run, name="carrel-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen: every change from now on is heard, also one before the thread has connected."""
+        """Begin to listen: every change from now on is heard, also one before the thread has connected.
+
+        Raise ConfigError if there is a bus that cannot be used.
+        """
+        if self._database.bus is not None:
+            self._database.bus.start()
+            self._database.bus.listen(self._signalled.set)
         with suppress(StoreUnavailable), self._database.connection() as connection:
             self._token = changes_since(connection, "").token
         self._thread.start()
@@ -63,6 +70,7 @@ class ChangeFeed:
     def close(self) -> None:
         """Stop listening."""
         self._end.set()
+        self._signalled.set()
         if self._thread.is_alive():
             self._thread.join(2.0)
 
@@ -70,12 +78,16 @@ class ChangeFeed:
         failures = 0
         while not self._end.is_set():
             try:
-                with self._database.dedicated() as connection:
-                    connection.execute("LISTEN carrel_changes")
-                    self._look(connection)
-                    self._first.set()
+                if self._database.bus is None:
+                    with self._database.dedicated() as connection:
+                        connection.execute("LISTEN carrel_changes")
+                        self._look(connection)
+                        self._first.set()
+                        failures = 0
+                        self._follow(connection)
+                else:
+                    self._look_on_signal()
                     failures = 0
-                    self._follow(connection)
             except (StoreUnavailable, psycopg.Error):
                 self._end.wait(RETRY_S[min(failures, len(RETRY_S) - 1)])
                 failures += 1
@@ -88,6 +100,15 @@ class ChangeFeed:
                 if list(connection.notifies(timeout=0.25, stop_after=1)):
                     break
             self._look(connection)
+
+    def _look_on_signal(self) -> None:
+        """Read what changed, with any connection, and wait for the next signal of the bus."""
+        self._signalled.clear()
+        with self._database.connection() as connection:
+            self._look(connection)
+        self._first.set()
+        self._end.wait(PAUSE_S)  # one look for the signals of many writers
+        self._signalled.wait(LOOK_S)
 
     def _look(self, connection: psycopg.Connection[Row]) -> None:
         changes = changes_since(connection, self._token)

@@ -1,7 +1,8 @@
-"""The section `[store]` of the configuration."""
+"""The sections `[store]` and `[bus]` of the configuration."""
 
 from typing import Final
 
+from carrel.core.bus_address import SUBJECT, BusAddress, parse_bus
 from carrel.core.errors import ConfigError
 from carrel.core.provider import Secret
 from carrel.core.store_address import StoreAddress, parse_address
@@ -18,3 +19,10 @@ class StoreSettings:
             raise ConfigError(f"audit_days: expected a whole number from 1 to 36500, got {audit_days}")
         self.address: StoreAddress | None = parse_address(url) if url else None
         self.audit_days = audit_days
+
+
+class BusSettings:
+    """Where servers of one store signal changes to each other; without a URL, through the store."""
+
+    def __init__(self, url: Secret | None = None, subject: str = SUBJECT) -> None:
+        self.address: BusAddress | None = parse_bus(url, subject) if url else None

@@ -125,6 +125,7 @@ def test_the_etag_is_that_of_the_store_and_an_unchanged_object_is_not_sent_again
         assert client.read("workspace://@docs/a.md", if_none_match=f'"x", "{changed.etag}"').unchanged
 
 
+@pytest.mark.slow
 def test_parts_of_a_large_object_join_exactly(tmp_path: Path, bucket: S3Server) -> None:
     text = "aé€😀z\n" * 60_000
     bucket.put("docs/big.txt", text)
@@ -327,7 +328,7 @@ def test_a_folder_shows_its_children_in_order(tmp_path: Path, bucket: S3Server) 
 
 
 def test_a_large_folder_comes_in_parts(tmp_path: Path, bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.providers.workspace.bucket_root.MAX_CHILDREN", 3)
+    monkeypatch.setattr("carrel.providers.workspace.folders.MAX_CHILDREN", 3)
     names = [f"{number:02d} é.md" for number in range(8)]
     for name in names:
         bucket.put(f"docs/{name}", "x")

@@ -298,7 +298,7 @@ def _returned(statement: "Node") -> list["Node"]:
 
 
 def _assigned(statement: "Node") -> Iterator[tuple["Node", "Node | None"]]:
-    """Yield the names of an assignment, each with its value; None where there is none."""
+    """Yield the names of an assignment, each with its value; None if there is none."""
     values = _list_of(statement, "expression_list", "value")
     for number, name in enumerate(_list_of(statement, "variable_list", "name")):
         yield name, values[number] if number < len(values) else None

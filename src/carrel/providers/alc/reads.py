@@ -257,7 +257,7 @@ def _file_name(target: AlcTarget) -> str:
 
 @contextmanager
 def _client_errors(target: AlcTarget) -> Iterator[None]:
-    """Raise the client's error where a file of the target is not served."""
+    """Raise the client's error if a file of the target is not served."""
     try:
         yield
         return

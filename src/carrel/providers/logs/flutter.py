@@ -145,7 +145,7 @@ def _find_target(project: Project, given: str) -> str:
 
 
 def _find_served(read: Callable[[str], Reading], uri: str) -> str | None:
-    """Return the path of a file that the catalog serves; None where it serves no files."""
+    """Return the path of a file that the catalog serves; None if it serves no files."""
     try:
         reading = read(f"{uri}?start=0&length=0")
     except CarrelError as error:

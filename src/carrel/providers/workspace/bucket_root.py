@@ -42,7 +42,7 @@ from carrel.providers.workspace.file_query import (
     checked,
     wanted_part,
 )
-from carrel.providers.workspace.folders import MAX_CHILDREN, TTL_MS, folder_reading
+from carrel.providers.workspace.folders import TTL_MS, folder_reading
 from carrel.providers.workspace.ignore_rules import IgnoreRules
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import Policy
@@ -205,8 +205,8 @@ class BucketRoot(Gateway):
         return Reading((item,), etag=state.etag, last_modified_ms=state.modified_ms, ttl_ms=TTL_MS, range=part)
 
     def _folder(self, target: Target, found: FoundFolder, after: str) -> Reading:
-        taken = [(one.key, item_of(one)) for one in self._listing.children(found, after)[: MAX_CHILDREN + 1]]
-        reading = folder_reading(target.uri, paths.canonical(self._root, found.segments), taken)
+        children = ((one.key, item_of(one)) for one in self._listing.children(found, after))
+        reading = folder_reading(target.uri, paths.canonical(self._root, found.segments), children)
         return replace(reading, meta={"dev.carrel/stale": True}) if self._contents.state().is_stale else reading
 
     def _target(self, uri: str) -> Target:

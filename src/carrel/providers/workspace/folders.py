@@ -1,7 +1,7 @@
 """A folder as a resource: one small item for each child, so that a host can build a tree from the URIs."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -33,16 +33,17 @@ class Folder(Value, frozen=True):
         opened, segments = self.found.opened, self.found.segments
         modified = opened.stat.st_mtime_ns // 1_000_000
         children = self.listing.children(opened, segments, after)
-        taken = [(child.key, item) for child, item in islice(self._shown(children), MAX_CHILDREN + 1)]
-        reading = folder_reading(target.uri, canonical(self.tree.name, segments), taken)
-        return replace(reading, last_modified_ms=modified)
+        shown = ((child.key, item) for child, item in self._shown(children))
+        return replace(
+            folder_reading(target.uri, canonical(self.tree.name, segments), shown), last_modified_ms=modified
+        )
 
     def resources(self, after: str) -> Iterator[Resource]:
         """Yield the children that `read` shows, as entries."""
         for child, item in self._shown(self.listing.children(self.found.opened, self.found.segments, after)):
             if child.entry is None:
                 assert item.uri is not None
-                yield Resource(item.uri, child.name, mime_type=FOLDER_TYPE, sort_key=child.key)
+                yield Resource(item.uri, child.name, mime_type=FOLDER_TYPE, sort_key=child.key, target=child.target)
             else:
                 listed = describe(child.entry, sort_key=child.key)
                 yield replace(listed, name=child.name, title="", mime_type=item.mime_type)
@@ -100,11 +101,9 @@ def entry_item(uri: str, mime_type: str, size: int, etag: str, modified_ms: int,
     return Text(f"{size} bytes, {modified}", mime_type, uri=uri, meta=meta)
 
 
-def folder_reading(uri: str, canonical_uri: str, taken: Sequence[tuple[str, Text]]) -> Reading:
-    """Return a folder's reading from the sort keys and items of its children, at most `MAX_CHILDREN` and one more.
-
-    Without children, its one item is the folder itself.
-    """
+def folder_reading(uri: str, canonical_uri: str, children: Iterable[tuple[str, Text]]) -> Reading:
+    """Return a folder's reading with its first children, given by sort key and item; if it has none, with itself."""
+    taken = list(islice(children, MAX_CHILDREN + 1))
     if not taken:
         itself = Text("", FOLDER_TYPE, meta={"dev.carrel/uri": canonical_uri})
         return Reading((itself,), ttl_ms=TTL_MS, more=lambda _: None)

@@ -381,4 +381,5 @@ def document_of(entry: Entry) -> Document:
         state.st_size,
         state.st_mtime_ns // 1_000_000,
         settled=is_settled(state),
+        target=entry.target,
     )
