@@ -1,6 +1,6 @@
 """The audit record: a row with every write and no row without one, filters, pages, and an end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 
@@ -142,8 +142,8 @@ def test_rows_are_read_and_kept_for_90_days_unless_configured(store: Database, m
         with store.connection() as connection:
             return [uri for (uri,) in connection.execute("SELECT uri FROM carrel_audit ORDER BY id")]
 
-    def is_left(kept: list[object]) -> bool:
-        return left() == kept
+    def is_left(kept: Sequence[str]) -> bool:
+        return left() == list(kept)
 
     c = "scopes://scope/c"
     for days, kept in ((None, [A, B, c]), (90, [B, c, c])):
