@@ -80,7 +80,7 @@ TESTED_THROUGH = {
     "explorer/test_resources.py": "explorer/folders",
     "explorer/test_explorer.py": "explorer/leaves explorer/refusals transports/http/pages",
     "files/test_sandbox.py": "files/syscalls",
-    "git/test_past.py": "git/commit_walk git/line_diff git/revisions",
+    "git/test_folder_history.py": "git/commit_walk git/line_diff git/revisions",
     "git/test_patches.py": "git/comparison",
     "git/test_repository.py": "git/discovery git/history git/index git/objects git/worktree",
     "providers/git/test_provider.py": "git/answer providers/git/answers",

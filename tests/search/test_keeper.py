@@ -136,7 +136,7 @@ def test_a_connection_that_is_in_use_outlives_the_file(tmp_path: Path) -> None:
     index.put([source(1, "tomatoes")])
 
     with index.file.reading() as connection:
-        index.make_anew()
+        index.reset()
         (held,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     assert (held, index.known()) == (1, {})
     with index.file.reading() as connection:

@@ -154,7 +154,7 @@ def _search(config: Config, catalog: Catalog) -> LazySearch | None:
     return LazySearch(open_)
 
 
-_NO_RULES: Final = frozenset({"server", "http", "search"})
+_NO_RULES: Final = frozenset({"server", "http", "search", "bus"})
 
 
 def index_rules(config: Config) -> str:

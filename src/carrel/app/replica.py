@@ -50,7 +50,7 @@ class Replica:
         except ProviderError as error:
             raise ConfigError(f"[store] url: {error}") from None
         self._feed.add(self._hear)
-        self._feed.start()
+        self._feed.start()  # raises ConfigError for a bus that cannot be used
 
     def _hear(self, changes: "OutboxChanges") -> None:
         """Notify the clients of this server of what another one changed."""

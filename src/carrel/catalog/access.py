@@ -7,8 +7,8 @@ right to read what is below a folder, and `scopes://scope/alpha:read` to read on
     tools   call its tools that only read
     write   call its tools that write or start something; add to what can be added to
 
-The caller is known for the time of a request, also in what a guide or a tool reads of other providers. Permission is
-checked before existence, so that a refusal does not reveal what exists. On stdio, and by default, all is allowed.
+The caller is known during a request, also where a guide or a tool reads from other providers. Permission is checked
+before existence, so that a refusal does not reveal what exists. On stdio, and by default, everything is allowed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ _SAME_AS: Final = {"git": "workspace"}
 
 
 class Access(Value, frozen=True):
-    """Who asks, and for what they may ask. Without `scopes`: for everything."""
+    """The caller and its rights. Without `scopes`, everything is allowed."""
 
     name: str
     scopes: frozenset[str] | None = None
@@ -55,7 +55,7 @@ class Access(Value, frozen=True):
         return self.scopes is None or any(_scheme(scope) in named for scope in self.scopes)
 
     def places(self, scheme: str) -> tuple[str, ...]:
-        """Return the URIs of a scheme that may be read with what is below them, if not the whole scheme may be."""
+        """Return the URIs of a scheme that may be read with everything below them, if the whole scheme may not."""
         if self.scopes is None or self.allows(scheme, "read"):
             return ()
         return _places(self.scopes).get(scheme, ())
@@ -97,7 +97,7 @@ class ActingAs:
         self._before = _current.set(self._access)
 
     def __exit__(self, *_: object) -> None:
-        """Set the caller that was before."""
+        """Restore the previous caller."""
         if self._before is not None:
             _current.reset(self._before)
 
@@ -108,7 +108,7 @@ def current_access() -> Access:
 
 
 def is_unlimited() -> bool:
-    """Return whether the caller may ask for everything."""
+    """Return whether the caller may do everything."""
     return _current.get().scopes is None
 
 

@@ -56,7 +56,7 @@ class Part(Value, frozen=True):
 
 
 class Catalog:
-    """What is served. Safe to use from several threads."""
+    """All providers of a server. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Catalog:
         max_bytes: int = MAX_MESSAGE_BYTES,
         max_listed: int = 0,
     ) -> None:
-        """`max_listed` bounds the list that clients are sent; 0 is no bound."""
+        """Create an empty catalogue; `max_listed` limits the list that clients are sent, 0 means no limit."""
         self.page_size = page_size
         self.max_listed = max_listed
         self.max_bytes = max_bytes
@@ -77,7 +77,7 @@ class Catalog:
         """Identifies this catalogue, so that a mount of itself is found."""
         self.generation = 0
         self.token_counts = TokenCounts()
-        """What is known of the tokens that resources cost."""
+        """The known token counts of resources."""
         self._putting = threading.RLock()
         self.mount(*providers)
 
@@ -140,7 +140,7 @@ class Catalog:
     def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
         """Return one page of the list that clients are sent: with a bound, the most useful entries.
 
-        A cursor goes on in the list that it was made for.
+        A cursor continues the list that it was made for.
         """
         if self.max_listed and not cursor:
             return self._shortlist().page((), self.page_size if limit is None else limit)
@@ -270,7 +270,7 @@ class Catalog:
         *,
         part: Part | None = None,
     ) -> Reading:
-        """Read a resource whose source moved while it was read, a few times if need be."""
+        """Read a resource again whose source changed while it was read, a few times if necessary."""
         reading, tries = None, 1
         while reading is None:
             if tries > 1:  # it is being written
@@ -291,9 +291,9 @@ class Catalog:
         part: Part | None = None,
         is_last: bool = False,
     ) -> Reading | None:
-        """Make a reading of what a provider gave; None if its source moved meanwhile.
+        """Return the reading of a provider's result; None if its source changed meanwhile.
 
-        The last try of several gives a reading even then, which says that it is changing.
+        With `is_last`, return a reading even then, which says that it is changing.
         """
         if type(given) is Text and wanted is None and condition is None and part is None:
             # Most reads: nothing to close, nothing that can change.
@@ -310,9 +310,9 @@ class Catalog:
         return replace(reading, items=items)
 
     def open(self, found: Found, condition: str | None = None, given: Given | Unread | None = None) -> Reading:
-        """Return what `find` found with its bytes unread: one item is `Stored`, and the caller closes it.
+        """Return the reading of a found URI with its bytes unread: one item is `Stored`, and the caller closes it.
 
-        A folder, or several items, are as any read gives them. `given` is what `Found.open` returned before.
+        A folder, or several items, are returned as by any read. `given` is an earlier result of `Found.open`.
         """
         asked = content.range_in(found.query_range) if found.query_range else None
         given = found.open() if given is None else given
@@ -375,7 +375,7 @@ class Catalog:
             close_sources(reading.items)
 
     def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
-        """Do the same for the whole of one source, in fewer steps: most reads of files are of this kind."""
+        """Return the same for the whole of one source, in fewer steps: most reads of files are of this kind."""
         source = item.source
         try:
             items = (content.whole(item, uri, self.max_bytes),)
@@ -501,7 +501,7 @@ def close_sources(items: Iterable[Item]) -> None:
 
 
 def close_given(given: Given | Unread) -> None:
-    """Close the sources of what a provider gave, if it is not read."""
+    """Close the sources of a provider's result that is not used."""
     if not isinstance(given, Unread):
         close_sources(given.items if isinstance(given, Reading) else (given,))
 
@@ -524,7 +524,7 @@ def _check_reference(reference: str) -> None:
 
 
 def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:
-    """Return the one range asked for, beside a URI or in its query; raise if both ask for one."""
+    """Return the requested range, given beside the URI or in its query; raise if both have one."""
     if found.query_range:
         return _one_of(wanted, content.range_in(found.query_range), uri)
     if wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):

@@ -1,9 +1,9 @@
-"""Which route reads a URI: the table that is listed is the one that dispatches.
+"""Find the route that reads a URI. The table that is listed is the one that dispatches.
 
-A route without variables goes before templates; then the longer literal start; then the order of configuration.
-Single URIs that a gateway claims go before all of these, unless a provider that is no gateway serves them already.
-A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme. A provider may
-respell its URIs before they are matched (`canonical`), and word the errors for those that do not fit (`refusal`).
+A route without variables has precedence over templates; then the longer literal start wins; then the order of
+configuration. Single URIs that a gateway claims have precedence over all of these, unless another provider already
+serves them. A URI that no route matches is passed unchanged to `read_unmatched` of the provider that owns the scheme. A
+provider may respell its URIs before they are matched (`canonical`), and word the errors for other URIs (`refusal`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ MAX_RECENT: Final = 1_024
 
 
 class Mounted:
-    """A provider, and what was found out about it when it was mounted."""
+    """A provider, with the facts that were collected when it was mounted."""
 
     __slots__ = ("_templates", "claims", "gateway", "overrides", "provider", "routes", "speed")
 
@@ -84,9 +84,9 @@ class Found(Value, frozen=True):
     query_range: tuple[tuple[str, str], ...] = ()
     others: tuple[Mounted, ...] = ()
     view: "View | None" = None
-    """What is shown of it in place of the whole."""
+    """The view that is shown instead of the whole: an outline or a budget."""
     check: Callable[[str], None] | None = None
-    """Checks the URIs of what is read: they may be other ones, as for an absolute path."""
+    """Checks the URIs of the items that are read: they may differ, as for an absolute path."""
     shows: Callable[[str], bool] | None = None
     """Returns whether the caller sees a child of a folder."""
 
@@ -102,12 +102,12 @@ class Found(Value, frozen=True):
         return any(route is self.route and name in template.query_variables for route, template in self.mounted.routes)
 
     def read(self, condition: str | None = None) -> Given:
-        """Return what the provider gives, however long that takes."""
+        """Return the provider's result, however long that takes."""
         given = self.open(condition)
         return given.read() if isinstance(given, Unread) else given
 
     def open(self, condition: str | None = None) -> Given | Unread:
-        """Return what the provider's reader returns; it gets the condition if it has a use for one."""
+        """Return the result of the provider's reader, which gets the condition if it supports one."""
         given = self._open(condition)
         return given if self.check is None else _checked(given, self.check, self.shows)
 
@@ -144,7 +144,7 @@ def _is_listed(entry: Resource) -> bool:
 def _checked(
     given: Given | Unread, check: Callable[[str], None], shows: Callable[[str], bool] | None
 ) -> Given | Unread:
-    """Return what was read, or raise if it is something that the caller may not read."""
+    """Return the result of a read; raise if the caller may not read one of its items."""
     if isinstance(given, Unread):
 
         def read() -> Given:
@@ -282,7 +282,7 @@ class Routes:
             found = self.find(view.uri)
             if view.budget is None:
                 return replace(found, view=view)
-            # What fits a budget is not cut again: the range says what is to fit.
+            # With a budget, the range selects the text that must fit, and the result is not cut again.
             return replace(found, view=replace(view, range=found.query_range), query_range=())
         scheme = uri.partition(":")[0].lower()
         spelled = self.spelling(uri)
@@ -322,7 +322,7 @@ class Routes:
 
         fixed = self._fixed.get(split_query(uri)[0])
         if fixed is not None and fixed.route is not None and fixed.route.query is None:
-            return view_of(uri, VIEW_NAMES)  # it takes no query of its own
+            return view_of(uri, VIEW_NAMES)  # the route itself takes no query
         return find_view(uri, VIEW_NAMES, self._templates.get(uri.partition(":")[0].lower(), ()))
 
     def finds_at_once(self, uri: str) -> bool:

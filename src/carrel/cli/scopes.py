@@ -56,7 +56,7 @@ class ScopesGroup(click.Group):
         except ScopeError as error:
             text = error.text
             if isinstance(error, Archived):
-                text = error.with_way_back(f"{commands.PROGRAM} status {error.alias} --restore")
+                text = error.with_advice(f"{commands.PROGRAM} status {error.alias} --restore")
             code = _report(text, error.code, error.status, error.exit, is_json=is_json)
             if error.code in _ADVICE and not is_json and sys.stderr.isatty():
                 say(_ADVICE[error.code])

@@ -21,6 +21,7 @@ from carrel.transports.http.visits import Visits
 
 if TYPE_CHECKING:
     from carrel.app.replica import Replica
+    from carrel.cli.serve_workers import Worker
     from carrel.stores.database import Database
     from carrel.transports.http.shared_sessions import SharedSessions
     from carrel.transports.http.tokens import TokenStore
@@ -32,11 +33,17 @@ Opens = Callable[[str], object]
 
 
 def run_http(
-    desk: Desk, address: str, announced: list[str] | None, *, has_token: bool, opens: Opens | None = None
+    desk: Desk,
+    address: str,
+    announced: list[str] | None,
+    *,
+    has_token: bool,
+    opens: Opens | None = None,
+    worker: "Worker | None" = None,
 ) -> int:
     """Serve until stopped; return the exit code. Print `announced` and how to connect on stderr, unless it is None.
 
-    `opens` gets the address of a link that lets a browser in, once the server listens.
+    `opens` gets the address of a link that lets a browser in, once the server listens. A `worker` has its socket.
     """
     replica = _replica(desk)
 
@@ -47,22 +54,29 @@ def run_http(
 
     close = _once(close_all)
     try:
+        if worker is not None:
+            worker.refuse_processes(desk)
         host, port = parse_address(address)
         lines, guard = admit(desk, desk.config.http(), host, has_token=has_token, replica=replica)
-        listening = bind(host, port)
+        listening = bind(host, port) if worker is None else worker.listening
         url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
         if announced is not None:
             connect = (line.replace("URL", url) for line in lines)
             say("\n".join([*announced, f"carrel: listening on {url}", *connect]))
-        visits = Visits(listening.getsockname()[1])
+        visits = Visits(listening.getsockname()[1]) if worker is None else worker.visits
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
+            threading.Thread(target=_prepare_pages, name="pages", daemon=True).start()
         app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
-        serve(app, listening, close)
+        serve(app, listening, close, _ignore if worker is None else worker.report_ready)
     finally:
         close()
     return 0
+
+
+def _ignore() -> None:
+    """Tell nobody: a server alone is ready when it listens."""
 
 
 def _sessions_of(replica: "Replica | None") -> "SharedSessions | None":
@@ -83,6 +97,13 @@ def _explorer(desk: Desk, app: App) -> Pages:
     from carrel.explorer.explorer import Explorer  # not before the first page
 
     return Explorer(desk, app)
+
+
+def _prepare_pages() -> None:
+    """Import what the first pages need while the browser starts: that takes longer than a page."""
+    from carrel.explorer.preparing import prepare
+
+    prepare()
 
 
 def refuse_remote_browser(host: str) -> None:

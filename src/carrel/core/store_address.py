@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from carrel.core.bus_address import BusAddress
 from carrel.core.errors import ConfigError
 from carrel.core.record import Value
 
@@ -14,10 +15,14 @@ _HOSTS: Final = r"(?:(?:[\w.%-]*|\[[0-9A-Fa-f:.%]+\])(?::\d{1,5})?(?:,|$))*"
 
 
 class StoreAddress(Value, frozen=True):
-    """A checked URL. `shown` names the server and the database without user, password and options."""
+    """A checked URL. `shown` names the server and the database without user, password and options.
+
+    `bus` carries the signals of changes, if it is not the database itself.
+    """
 
     url: str
     shown: str
+    bus: BusAddress | None = None
 
     def __repr__(self) -> str:
         return f"StoreAddress({self.shown!r})"

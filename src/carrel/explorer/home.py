@@ -47,7 +47,7 @@ class Home:
             "name": provider.name,
             "schemes": [scheme for scheme in provider.schemes if may_see((scheme,))],
             "summary": provider.summary,
-            "why": _ALWAYS.get(provider.name, "") if choice is None else choice.why,
+            "why": _ALWAYS.get(provider.name, "") if choice is None else reason(self._desk, choice),
             "entries": said.entries,
             "entriesAreMore": said.is_more,
             "lastChangeMs": said.last_change_ms,
@@ -83,5 +83,12 @@ class Home:
         return {"hosts": rows, "otherHosts": others}
 
 
+def reason(desk: Desk, choice: Choice) -> str:
+    """Return why a provider is served; only a caller on this machine who may do everything sees paths of it."""
+    if is_unlimited() and not desk.catalog.is_remote:
+        return choice.why
+    return without_server_paths(choice.why, desk.config.root)
+
+
 _ALWAYS = {"guide": "always served: it explains the rest", "search": "always served, unless it is turned off"}
-"""Why the providers are served that nobody chooses."""
+"""Why some providers are always served."""

@@ -1,7 +1,7 @@
-"""Finding documents in an open index: which rows hold the terms, which documents those are, in which order.
+"""Find documents in an open index: the rows that contain the terms, their documents, and the order of these.
 
-Common words do not make it slow: the rows of rare terms choose the documents, and common terms only count in rows that
-a rare one chose. The number of rows that are looked at is bounded.
+Common words do not make it slow: the rows of rare terms select the documents, and common terms only count in selected
+rows. The number of rows that are read is limited.
 """
 
 import heapq
@@ -21,7 +21,7 @@ from carrel.search.vocabulary import Vocabulary
 from carrel.search.words import terms_of, whole_of
 
 MAX_ROWS: Final = 6_000
-"""Rows that are looked at for the words of one query; more take longer than somebody likes to wait."""
+"""Maximum rows that are read for the words of one query; more would take too long."""
 MAX_COUNTED: Final = 100_000
 """Rows that are counted to learn how frequent a term is."""
 MAX_MARKED: Final = 1_500
@@ -59,7 +59,7 @@ _AT_ONCE: Final = 64
 
 
 class Candidate(Value, frozen=True):
-    """A document that was found, with the lines of its best part; `reasons` says in words why it stands there."""
+    """A found document, with the lines of its best part; `reasons` explain its rank."""
 
     uri: str
     fingerprint: str
@@ -78,10 +78,10 @@ class Candidate(Value, frozen=True):
 
 
 class Candidates(Value, frozen=True):
-    """What was found, best first.
+    """The found documents, best first.
 
-    With `must_verify` a candidate counts only if `passages.passage` finds the query in its text. `total` is how many
-    documents match, before `limit`. Without `is_complete` the deadline came first, and there may be more.
+    With `must_verify`, a candidate is a hit only if `passages.passage` finds the query in its text. `total` is the
+    number of matching documents, before `limit`. Without `is_complete`, the deadline passed, and there may be more.
     """
 
     found: tuple[Candidate, ...]
@@ -91,7 +91,7 @@ class Candidates(Value, frozen=True):
 
 
 class IndexNumbers(NamedTuple):
-    """Numbers that are others after every change of the index; they only grow while the file is the same."""
+    """Numbers that change with every change of the index; they only grow while the file is the same."""
 
     generation: int
     documents: int
@@ -103,7 +103,7 @@ class IndexNumbers(NamedTuple):
 
 
 class Finder:
-    """Finds; remembers what does not change between two searches. Safe to use from several threads."""
+    """Finds documents, and caches facts that do not change between two searches. Safe to use from several threads."""
 
     def __init__(self, weights: tuple[float, ...] = ()) -> None:
         """`weights` are those of the fields, in an index of records."""
@@ -157,7 +157,7 @@ class Finder:
         return tuple(form for count, form in heapq.nlargest(_COMPLETIONS, chain.from_iterable(held)) if count)
 
     def _living_now(self, connection: sqlite3.Connection, state: IndexNumbers) -> "_Living":
-        """Return what is true of all documents, read again only after a change."""
+        """Return the facts about all documents, read again only after a change."""
         living = self._living
         if living is not None and living.state == state:
             return living
@@ -177,7 +177,7 @@ class Finder:
 
 
 class _Living(NamedTuple):
-    """What is true of all documents in one state of the index."""
+    """The facts about all documents in one state of the index."""
 
     state: IndexNumbers
     dead: frozenset[int]
@@ -222,7 +222,7 @@ class _IndexSearch:
         if condition:
             self._allowed, mean_pieces = self._chosen(condition, values)
             if len(self._allowed) < self._living.documents:
-                # What is rare, and so the order, follows from these alone: others leave no trace in an answer.
+                # Only these documents decide which terms are rare, and so the order: others must not affect an answer.
                 self._within = self._allowed
                 self._evidence = Evidence(
                     self._wanted, len(self._allowed), mean_pieces, self._weights, self._living.dead
@@ -286,7 +286,7 @@ class _IndexSearch:
             return self._count_all_rows(term)
         if not self._is_private:
             count = self._count_all_rows(term)
-            if count > self._max_rows:  # reading them all takes longer than what is gained by an exact number
+            if count > self._max_rows:  # an exact number is not worth reading all rows
                 return max(self._max_rows + 1, count * len(within) // max(1, self._living.documents))
         rows = self._kept[term] = self._rows(_any_of((term,)), MAX_COUNTED)
         return len(rows)
@@ -329,7 +329,7 @@ class _IndexSearch:
                 rare = rare or [term]
 
     def result(self, limit: int) -> Candidates:
-        """Return the best of what was gathered."""
+        """Return the best of the gathered documents."""
         evidence, must_verify = self._evidence, self._query.must_verify
         is_listing = not self._wanted.weights or must_verify
         found = evidence.documents - self._living.dead
@@ -417,22 +417,22 @@ def _stretches(pieces: Iterable[int], each: int) -> tuple[tuple[int, int], ...]:
 
 
 def _any_of(terms: Iterable[str]) -> str:
-    """Return what FTS5 is asked for: rows with one of some terms."""
+    """Return the FTS5 query for rows with one of some terms."""
     return " OR ".join(f'"{term}"' for term in terms)
 
 
 def _checked(row: tuple[Any, ...]) -> IndexedDocument:
-    """Return a row of the table; raise `DatabaseError` where it holds what is never written there."""
+    """Return a row of the table; raise `DatabaseError` if it contains values that Carrel never writes."""
     document = IndexedDocument._make(row)
     is_typed = tuple(map(type, row)) in _ROWS
     has_bounds = is_typed and 1 <= document.pieces <= _MAX_ROWS_EACH and 0 <= document.lines_each < _MAX_LINES
     if not has_bounds:
-        raise sqlite3.DatabaseError("a document that is none of ours")
+        raise sqlite3.DatabaseError("a document that Carrel did not write")
     return document
 
 
 def _condition(filters: Iterable[QueryFilter], reach: Reach | None) -> tuple[str, list[str]]:
-    """Return what SQL asks for, with its values: filters of one kind are alternatives, unless they are negated."""
+    """Return the SQL condition and its values: filters of one kind are alternatives, unless they are negated."""
     clauses: dict[str, list[str]] = {}
     values: dict[str, list[str]] = {}
     negated: list[str] = []

@@ -1,4 +1,4 @@
-"""Providers that answer searches themselves: their matches take their places among those of the index."""
+"""Ask the providers that answer searches themselves, and merge their matches with those of the index."""
 
 import threading
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class OwnAnswers:
         self._calls = BoundedCalls("search", within_s)
         self._lock = threading.Lock()
         self._declined: set[int] = set()
-        """The providers whose documents are to be indexed after all."""
+        """The providers that override `search` but want their documents indexed."""
 
     def answers(self, mounted: Mounted) -> bool:
         """Return whether a provider answers itself, as far as that is known."""
@@ -71,7 +71,7 @@ class OwnAnswers:
 
 
 def joined(found: Candidates, own: list[Candidate]) -> Candidates:
-    """Return candidates of the index with those that providers found: one of each in turn, since scores differ."""
+    """Return the candidates of the index and of the providers in turn, because their scores cannot be compared."""
     if not own:
         return found
     given = {one.uri for one in own}

@@ -1,7 +1,7 @@
 """An index of small records with weighted fields, such as those of a memory: the same words and the same BM25.
 
-It is one file of the engine beside the others, with the texts of the records, so that parts of words can be looked for,
-and with their vectors. A file that is lost or damaged is made anew; one that cannot be used is replaced by memory.
+It is a separate index file, which also contains the texts of the records, so that parts of words can be found, and
+their vectors. A lost or damaged file is replaced by an empty one; if it cannot be used, the index is in memory.
 """
 
 import sqlite3
@@ -74,7 +74,7 @@ class RecordIndex:
                 self._index = None
 
     def recover(self, error: IndexUnavailable) -> bool:
-        """Go on after an error, in memory unless the file was made anew; return whether that is possible."""
+        """Continue after an error, in memory unless the file was replaced; return whether that is possible."""
         with self._lock:
             was_in_memory = self._path == MEMORY
             if error.reason != "broken" or self._index is None:
@@ -109,7 +109,7 @@ class RecordIndex:
 
     def find_words(self, kind: str, query: str, limit: int) -> tuple[list[RecordHit], int]:
         """Return the best records by BM25, and how many match."""
-        # What a script without spaces joins is no word; it is looked for as a part of the text.
+        # In a script without spaces there are no separate words, so parts of the text are searched.
         words = tuple(dict.fromkeys(word for word in WORD.findall(query) if not is_unspaced(word)))[:MAX_TERMS]
         if not words:
             return [], 0

@@ -1,8 +1,8 @@
-"""One function that finds in everything that is served, with the caller's access.
+"""Search everything that is served, with the caller's access.
 
-What is pending is indexed first, or as much of it as there is time for; then the index is asked. Each hit is read
-through the catalogue as the caller would read it, and its lines are taken from what was read: a hit never shows what a
-resource no longer holds, or what the caller may not read.
+Pending documents are indexed first, as many as there is time for; then the index is searched. Each hit is read through
+the catalogue as the caller would read it, and its lines come from this read: a hit never shows text that a resource no
+longer contains, or that the caller may not read.
 """
 
 from time import monotonic
@@ -32,18 +32,18 @@ from carrel.search.texts import FreshText, read_text
 CHECK_S: Final = 0.3
 """How long a source that may be slow, such as another server, has to answer."""
 OWN_LIMIT: Final = 50
-"""Matches that a provider which answers itself is asked for."""
+"""Maximum number of matches from a provider that answers searches itself."""
 LOOK_S: Final = 10.0
-"""How long facts for people wait for the documents."""
+"""How long `facts` waits for the documents."""
 _LOOK_SHARE: Final = 0.7
-"""The part of the time of an answer in which documents that were never looked at are looked for."""
+"""Share of an answer's time for listing documents that were never listed."""
 _LEAST_LOOK_S: Final = 0.1
 _GRACE_S: Final = 1.0
-"""How much longer is waited where nothing at all was found: an answer should hold something."""
+"""How much longer an answer waits if nothing was found: it should contain something."""
 _SPARE: Final = 10
-"""Candidates that are asked for beyond a page, since some may not be hits any more."""
+"""Number of candidates beyond a page, because some may not be hits any more."""
 _MANY: Final = 120
-"""Candidates that are asked for at least where each must be verified."""
+"""Minimum number of candidates if each must be verified."""
 _LEAST_VERIFIED: Final = 5
 """Candidates that are read even if no time is left: the first of them may be gone."""
 _RESERVED_S: Final = 0.15
@@ -54,7 +54,7 @@ class Search:
     """Searches a catalogue. Safe to use from several threads."""
 
     def __init__(self, catalog: Catalog, folder: str | None, settings: SearchSettings | None = None) -> None:
-        """`folder` is where the index is kept; without one it is kept in memory. Nothing is opened before a search."""
+        """Take the folder of the index; without one it is kept in memory. Nothing is opened before a search."""
         self._catalog = catalog
         self._settings = settings or SearchSettings()
         self._own = OwnAnswers(catalog, CHECK_S)
@@ -65,7 +65,7 @@ class Search:
     def search(
         self, asked: SearchRequest, progress: Progress | None = None, within_s: float | None = None
     ) -> SearchAnswer:
-        """Return a page of what the caller may read, best first, in about `within_s`.
+        """Return a page of hits that the caller may read, best first, in about `within_s`.
 
         Raise BadArgument for an empty query, and for a scheme that is not served. `progress` is called at least once
         while the index is not complete.
@@ -88,7 +88,7 @@ class Search:
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
         notes += self._notes(query, reach, coverage)
-        notes += [f"{name} is being read: search again for what it holds." for name in unlisted]
+        notes += [f"{name} is still being read: search again for the rest of its hits." for name in unlisted]
         if unlisted or (coverage.is_partial and not self._keeper.is_full):
             self._builder.begin()
         return page.answer(coverage, tuple(notes))
@@ -104,7 +104,7 @@ class Search:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
 
         A caller with limited rights sees the coverage of what they may read, and nothing of the whole. With `looks`,
-        the documents are looked at; else what is known of them is from the last search.
+        the documents are listed first; else their number is that of the last search.
         """
         keeper = self._keeper
         reach = self._reach("")
@@ -149,7 +149,7 @@ class Search:
         return reach_of_caller({asked} if asked else known)
 
     def _look(self, reach: Reach, until: float) -> tuple[Reach, Coverage]:
-        """Look for new and changed documents; return what the caller may find of them, and how much is indexed."""
+        """Look for new and changed documents; return what the caller may find, and how many of them the index has."""
         keeper = self._keeper
         with keeper.lock:
             look_until = monotonic() + max(_LEAST_LOOK_S, (until - monotonic()) * _LOOK_SHARE)
@@ -160,18 +160,18 @@ class Search:
             return reach, keeper.coverage(reach)
 
     def _scan(self, query: Query, reach: Reach, until: float) -> Coverage:
-        """Search what the index lacks, as far as there is time; return how much is searched then."""
+        """Search the documents that the index lacks, as far as there is time; return how many were searched."""
         keeper = self._keeper
         scanned = catch_up(keeper, query, reach, until - _RESERVED_S)
         with keeper.lock:
             return keeper.coverage(reach, scanned)
 
     def find(self, query: Query, reach: Reach, limit: int, until: float) -> Candidates:
-        """Return what the index has for a query."""
+        """Return the candidates of the index for a query."""
         return self._keeper.find(query, reach, limit, until)
 
     def verify(self, candidate: Candidate, query: Query) -> SearchHit | None:
-        """Return a candidate as a hit, as the caller can read it now; None if it is none any more."""
+        """Return a candidate as a hit, as the caller can read it now; None if it is no hit any more."""
         uri = candidate.uri
         document = self._keeper.sources.find(uri)
         is_known = not candidate.fingerprint or not self._keeper.sources.is_looked_through(candidate.scheme)

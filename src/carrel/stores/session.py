@@ -1,7 +1,7 @@
 """One transaction of a store, with the small interface that SQLite connections have too.
 
-Statements are written once for both: placeholders are question marks, and the tables have their plain names. What
-PostgreSQL spells in another way is translated here, once for each statement.
+Statements are written once for both databases: placeholders are question marks, and the tables have their plain names.
+Here they are translated for PostgreSQL, once for each statement.
 """
 
 import re
@@ -22,7 +22,7 @@ _TABLES: Final = re.compile(r"(?<!')\b(scopes|aliases|idempotency|documents|gene
 
 
 class StoreSession:
-    """A transaction under way. `changed` are the (scheme, URI) that it reports when it is committed."""
+    """A running transaction. `changed` are the pairs (scheme, URI) that it reports when it is committed."""
 
     def __init__(self, connection: psycopg.Connection[Row], generation: int = 0) -> None:
         self._connection = connection
@@ -53,7 +53,7 @@ class StoreSession:
         return source, (list(ids),)
 
     def size(self) -> float:
-        """Return infinity: no stranger can have damaged the store."""
+        """Return infinity: the store is trusted, and has no limit for the size of its data."""
         return inf
 
     def allow_time(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The tokens of callers in the store: name, hash, rights (None for all) and time. All replicas hear of a change."""
+"""The tokens of callers in the store: name, hash, rights (None for all) and time. Replicas are notified of changes."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ class TokenRow(Value, frozen=True):
 
 
 class TokenTable:
-    """Each call is one short transaction, and may raise `StoreUnavailable`."""
+    """The table of tokens. Each call is one short transaction, and may raise `StoreUnavailable`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

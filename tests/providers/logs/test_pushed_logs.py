@@ -100,14 +100,14 @@ def test_only_the_sender_adds_to_a_log(tmp_path: Path) -> None:
     provider = logs(tmp_path)
     push(provider, entry(1))
 
-    with pytest.raises(Conflict, match="another sender"):
+    with pytest.raises(Conflict, match="Another sender already has"):
         push(provider, entry(2), first=header("x" * 24))
     assert KEY not in file_of(tmp_path).read_text()
 
 
 def test_a_log_of_this_machine_is_not_added_to(tmp_path: Path) -> None:
     own = writer(tmp_path, kind="build")
-    with pytest.raises(Conflict, match="of this machine"):
+    with pytest.raises(Conflict, match="This machine already has"):
         push(logs(tmp_path), entry(1), uri=own.uri)
     own.close()
 

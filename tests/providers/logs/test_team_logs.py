@@ -98,7 +98,7 @@ def test_logs_of_a_replicas_own_machine_are_listed_beside_those_of_the_team(
 
     assert listed(provider) == [URI, own.uri]
     assert listed(other) == [URI]
-    with pytest.raises(Conflict, match="of this machine"):
+    with pytest.raises(Conflict, match="This machine already has"):
         push(provider, entry(1), uri=own.uri)
 
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 MAX_CHILDREN: Final = 1_000
 _LEAST_LINE: Final = 64
-"""Bytes of a log from another machine for each line that is kept of it."""
+"""Bytes that a log from another machine may have for each line that is kept of it."""
 
 
 class Logs(Provider):
@@ -171,7 +171,7 @@ class Logs(Provider):
             raise NotFound(uri)
         if self._team is not None:
             if self._index.snapshot(kind, id) is not None:
-                raise Conflict(f"There is a log {id} of this machine; choose another name")
+                raise Conflict(f"This machine already has a log {id}; choose another name")
             return self._team[0].append(kind, id, data)
         if self._pushed is None:
             from carrel.providers.logs.pushed_logs import PushedLogs  # loaded where logs are sent
@@ -199,7 +199,7 @@ class Logs(Provider):
         return logs, TeamLogIndex(logs, self._bounds, max_logs)
 
     def _refresh(self) -> None:
-        """See what other replicas were sent; while the store is away, lists have what was known before."""
+        """Fetch the logs that other replicas received; while the store is not reachable, keep the last known ones."""
         if self._team is not None:
             with suppress(ProviderError):
                 self._team[0].refresh()
@@ -214,7 +214,7 @@ class Logs(Provider):
         return [known[uri] for uri in sorted(known)]
 
     def _snapshot(self, kind: Kind, name: str) -> "Snapshot | None":
-        """Return a log at this moment, or None; raise if only the store could have it, and it is away."""
+        """Return a log at this moment, or None; raise if it may be in the store, and the store is not reachable."""
         own = self._index.snapshot(kind, name)
         if own is not None or self._team is None:
             return own
@@ -316,7 +316,7 @@ class Logs(Provider):
 
 
 def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) -> Reading:
-    """Return the part of a log that a query asks for."""
+    """Return the requested part of a log."""
     shown: Sequence[LogEntry] = entries
     since = query.since or 0
     if since:

@@ -1,8 +1,8 @@
-"""Logs that other machines send: written to the folder of logs, and removed when they are old or too many.
+"""Write the logs that other machines send to the folder of logs, and remove logs that are old or too many.
 
-A sender posts batches of lines, as `spool_lines` has them. The first line of each is the header, so every batch
-stands for itself. Entries that are there already are ignored, and entries after a gap are not taken: the answer
-always names the newest entry, and the sender goes on from there. So a batch may be sent again after a cut.
+A sender posts batches of lines in the form of `spool_lines`. Each batch begins with the header, so it is complete by
+itself. Entries that the log already has are ignored, and so are entries after a gap. The answer always names the
+newest entry, and the sender continues after it. So a batch may be sent again after a lost connection.
 """
 
 import contextlib
@@ -26,19 +26,19 @@ from carrel.providers.logs.spool_lines import Dropped, End, Header, SpoolLine, d
 from carrel.providers.logs.spooled_log import SpoolBounds, SpooledLog, is_reporting
 
 _KNOWN: Final = 16
-"""Logs that are remembered, so that each batch reads only what others added."""
+"""Maximum number of logs that are kept in memory, so that each batch reads only the lines that others added."""
 _WRITE_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Batch(Value, frozen=True):
-    """What a sender posted: the header, whose origin has the hash of the sender's key, and lines."""
+    """A posted batch: the header, whose origin has the hash of the sender's key, and the lines."""
 
     header: Header
     lines: tuple[SpoolLine, ...]
 
 
 def parse_batch(data: bytes) -> Batch:
-    """Return a checked batch; raise BadArgument that names the first wrong line."""
+    """Return a checked batch; raise BadArgument with the number of the first wrong line."""
     first, *others = data.removesuffix(b"\n").split(b"\n")
     header = parse(first)
     origin = header.origin if isinstance(header, Header) else None
@@ -84,7 +84,7 @@ class PushedLogs:
         log = self._known.pop((kind, name), None) or SpooledLog(kind, name, self._bounds)
         log.update(descriptor)
         if not _is_same_sender(log.facts.origin, batch.header.origin):
-            raise Conflict(f"There is a log {name} of another sender; choose another name", uri=log.facts.uri)
+            raise Conflict(f"Another sender already has a log {name}; choose another name", uri=log.facts.uri)
         if not log.has_end:
             text, end = self._new_lines(log.ring.newest, batch)
             if text:
@@ -121,7 +121,7 @@ class PushedLogs:
         return "".join(texts), end
 
     def _without_secrets(self, entries: list[LogEntry]) -> Iterator[LogEntry]:
-        """Yield entries with secrets replaced: senders do that too, but another program may send."""
+        """Yield entries with secrets replaced: Carrel's sender does that too, but other programs may send."""
         bounds = self._bounds.pushed
         texts = [entry.line.text for entry in entries]
         if bounds.redact and texts:
@@ -163,7 +163,7 @@ def _open_locked(folder: int, name: str) -> int | None:
             return None
         try:
             if not spool.is_pushed(descriptor):
-                raise Conflict(f"There is a log {name} of this machine; choose another name")
+                raise Conflict(f"This machine already has a log {name}; choose another name")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
                 now = os.stat(name + spool.SUFFIX, dir_fd=folder, follow_symlinks=False)
@@ -176,7 +176,7 @@ def _open_locked(folder: int, name: str) -> int | None:
 
 
 def _write(descriptor: int, text: str) -> None:
-    """Write lines; a line that a crash left torn is ended first."""
+    """Write lines; first end a line that a crash left incomplete."""
     size = os.fstat(descriptor).st_size
     is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
     spool.write(descriptor, f"\n{text}" if is_torn else text)
@@ -191,7 +191,7 @@ def _counts(facts: LogFacts) -> tuple[int, int, int, int, int]:
 
 
 def make_room(root: str, retention: Retention) -> None:
-    """Remove logs that are too old, and the oldest until one more fits; raise ProviderError if none can go."""
+    """Remove logs that are too old, and the oldest until one more fits; raise ProviderError if none can be removed."""
     kept: list[tuple[int, int, bool, Kind, str]] = []
     oldest_ns = time_ns() - retention.days * 86_400 * 10**9
     for kind in KINDS:
@@ -221,5 +221,5 @@ def _make_room_among(root: str, retention: Retention, kept: list[tuple[int, int,
             count, size = count - 1, size - its_size
     if count >= retention.max_logs or size >= retention.total_bytes:
         limit = "pushed_logs" if count >= retention.max_logs else "pushed_total_bytes"
-        message = f"The desk keeps no more logs until one of those that are being sent ends: see {limit} in [logs]"
+        message = f"The desk has no room for another log until a running one ends: raise {limit} in [logs]"
         raise ProviderError(message, word="unavailable")

@@ -1,8 +1,8 @@
-"""Logs that other machines send, in the team's store: every replica takes lines, and every replica serves them.
+"""Logs that other machines send, in the team's store: every replica receives lines, and every replica serves them.
 
-Each replica mirrors the logs in a private folder of the same layout as a project's, so that they are read and written
-by the same code as without a store. A batch is first added to the mirror, by the only writer of logs in all replicas;
-what it changed there goes to the store in the same transaction. If that fails, the mirror is thrown away.
+Each replica mirrors the logs in a private folder with the layout of a project's folder, so that the same code reads and
+writes them as without a store. The only writer of logs in all replicas adds a batch to its mirror first. Then it writes
+the changes of the mirror to the store in the same transaction. If that fails, the mirror is deleted.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ class TeamLogs:
             except ProviderError as error:
                 if isinstance(error.__cause__, OSError):
                     raise
-                refusal = error  # there is no room; logs that were too old are removed all the same
+                refusal = error  # there is no room, but old logs were removed and that is stored
         if refusal is not None:
             raise refusal
         return answer
@@ -92,7 +92,7 @@ class TeamLogs:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[StoreSession]:
-        """Hold the lock of all writers, with a current mirror; store what is changed in the mirror meanwhile."""
+        """Hold the lock of all writers, with a current mirror; at the end, store the changes of the mirror."""
         with self._lock:
             try:
                 with self._database.writing("logs", WRITE_S) as session:
@@ -108,7 +108,7 @@ class TeamLogs:
                 raise
 
     def close(self) -> None:
-        """Remove the mirror and give the database back; a second call does nothing."""
+        """Remove the mirror and release the database; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             self._folder.close()
@@ -117,7 +117,7 @@ class TeamLogs:
     # From the store
 
     def _follow(self, session: StoreSession, generation: int) -> None:
-        """Apply what was written since the last look."""
+        """Apply the changes since the last query."""
         if generation < self._generation:  # another database under the address
             self._forget()
         rows = session.execute(_NEWS, (self._generation,)).fetchall()
@@ -141,7 +141,7 @@ class TeamLogs:
         self._known[key] = MirroredLog(version, size, inode, modified_ns)
 
     def _forget(self) -> None:
-        """Throw the mirror away: the next look fetches everything."""
+        """Delete the mirror; the next query fetches everything."""
         self._generation = -1
         self._known = {}
         self._pushed = PushedLogs(self.root, self._bounds, self._retention)
@@ -196,7 +196,7 @@ class TeamLogs:
 
 
 class TeamLogIndex(LogIndex):
-    """The logs of the team as they are served; a watcher looks at the store each time."""
+    """The logs of the team as they are served; a watcher queries the store each time."""
 
     def __init__(self, logs: TeamLogs, bounds: SpoolBounds, max_logs: int) -> None:
         super().__init__(logs.root, bounds, max_logs)

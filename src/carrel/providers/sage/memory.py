@@ -104,7 +104,7 @@ class SageMemory:
         self._tuning_signature: Signature | None = None
 
     def _open_folders(self) -> None:
-        """Have folders of which nothing is cached yet."""
+        """Create the folders, with empty caches."""
         self.system = SystemFiles(self.home, self.limit)
         # Of a Markdown and a YAML file with one stem, the Markdown file counts.
         parsers = {MARKDOWN: parse_checkpoint, LEGACY: parse_legacy_checkpoint}
@@ -126,7 +126,7 @@ class SageMemory:
         return self._team is not None
 
     def refresh(self) -> None:
-        """See what others wrote to the team's store; a folder is always read as it is now."""
+        """Fetch what others wrote to the team's store; a folder is always read as it is now."""
         if self._team is not None:
             self._team.refresh()
 
@@ -176,7 +176,7 @@ class SageMemory:
             raise _explain(kind, asked, error) from None
 
     def check_unchanged(self, kind: str, name: str, given: str) -> None:
-        """Raise `SageConflict` unless an item has an ETag, in any format. The caller keeps other writers away."""
+        """Raise `SageConflict` unless an item has the given ETag, in any format. The caller locks out other writers."""
         fresh = copy(self)
         fresh._open_folders()  # within one tick of the clock, another version may look like the cached one
         current = None

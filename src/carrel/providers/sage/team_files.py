@@ -33,7 +33,7 @@ class TeamFiles:
         self._mirror.refresh()
 
     def close(self) -> None:
-        """Remove the folder and give the database back; a second call does nothing."""
+        """Remove the folder and release the database; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             self._mirror.close()
@@ -98,7 +98,7 @@ class TeamFiles:
 
     @contextmanager
     def _writing(self, check: Check | None = None) -> Iterator[DocumentWriter]:
-        """Yield the only writer, after `check`, which sees in the mirror what is committed."""
+        """Yield the only writer, after a call of `check`; the mirror then has all committed documents."""
         try:
             with writing_documents(self._database, "sage") as writer:
                 if check is not None:

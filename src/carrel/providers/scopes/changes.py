@@ -18,7 +18,7 @@ from carrel.providers.scopes.values import MAX_POSITION, SCOPE_URI, Scope, inven
 from carrel.stores.constraints import ConstraintViolated
 
 TRIES: Final = 20
-"""How many aliases are generated: with two of three names taken, one call in three thousand fails."""
+"""Maximum attempts to generate a free alias: with two of three names taken, one call in three thousand fails."""
 
 
 class Change(Value, frozen=True):
@@ -103,7 +103,7 @@ def update(connection: ScopesConnection, now: int, scope: Scope, change: Change)
             connection.execute(f"UPDATE scopes SET {assignments} WHERE id = ?", (*new.values(), scope.id))
         touch(connection, now, scope.id)
         connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _reload(connection, scope)
 
 
 def _next_status(scope: Scope, change: Change) -> str:
@@ -141,7 +141,7 @@ def move(connection: ScopesConnection, now: int, scope: Scope, where: Move) -> S
         if parent_id == scope.parent_id and after != before:
             touch(connection, now, parent_id)
     connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _reload(connection, scope)
 
 
 def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: bool) -> int:
@@ -170,7 +170,7 @@ def add_alias(connection: ScopesConnection, now: int, scope: Scope, name: str, *
         return _make_canonical(connection, now, scope, name)
     touch(connection, now, scope.id)
     connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _reload(connection, scope)
 
 
 def remove_alias(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
@@ -181,7 +181,7 @@ def remove_alias(connection: ScopesConnection, now: int, scope: Scope, name: str
     connection.execute("DELETE FROM aliases WHERE name = ?", (name,))
     touch(connection, now, scope.id)
     connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _reload(connection, scope)
 
 
 def rename_alias(connection: ScopesConnection, now: int, old: str, new: str) -> Scope:
@@ -197,7 +197,7 @@ def rename_alias(connection: ScopesConnection, now: int, old: str, new: str) -> 
     if old == scope.alias:
         _touch_around(connection, now, scope)
     connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _reload(connection, scope)
 
 
 def set_canonical(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
@@ -211,7 +211,7 @@ def _make_canonical(connection: ScopesConnection, now: int, scope: Scope, name: 
     touch(connection, now, scope.id)
     _touch_around(connection, now, scope)
     connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _reload(connection, scope)
 
 
 def _check_holder(connection: ScopesConnection, scope: Scope, name: str) -> None:
@@ -277,7 +277,7 @@ def _touch_around(connection: ScopesConnection, now: int, scope: Scope) -> None:
     connection.execute(f"{_FORWARD} WHERE parent_id = ?", (now, now, scope.id))
 
 
-def _again(connection: ScopesConnection, scope: Scope) -> Scope:
+def _reload(connection: ScopesConnection, scope: Scope) -> Scope:
     found = queries.by_id(connection, scope.id)
     assert found is not None, "a scope does not vanish inside a transaction"
     return found

@@ -36,7 +36,7 @@ class TeamStore:
         self.database.prepare()
 
     def identity(self) -> str:
-        """Return the store: it always exists."""
+        """Return the address of the store, which always exists."""
         return self.path
 
     @contextmanager
@@ -48,7 +48,7 @@ class TeamStore:
     @contextmanager
     def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[ScopesConnection]:
         """Yield the connection of the only writer, and commit its changes unless it is a rehearsal."""
-        del is_long  # others wait as long as they may in any case
+        del is_long  # other writers wait until their own time limit in any case
         with _translated(), self.database.writing("scopes", self._write_s, is_rehearsal=is_rehearsal) as session:
             yield session
 
@@ -58,7 +58,7 @@ class TeamStore:
             return str(self.database.generation("scopes"))
 
     def close(self) -> None:
-        """Give the database back; a second call does nothing."""
+        """Release the database; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             release(self.database)

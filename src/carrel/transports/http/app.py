@@ -17,6 +17,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from time import time
 from typing import TYPE_CHECKING, Final
 
 from carrel.catalog.access import Access, ActingAs
@@ -63,7 +64,7 @@ class App:
         self._server = server
         self._guard = guard
         self.threads = Threads(deadline_s)
-        self._endpoint = Endpoint(server, self.threads, self._is_let_in, shared)
+        self._endpoint = Endpoint(server, self.threads, self.is_shut_out, shared)
         self.sessions = self._endpoint.sessions
         self.plain = Plain(server, self.threads)
         self._make_pages = pages
@@ -171,10 +172,14 @@ class App:
             self._pages = self._make_pages(self)
         return self._pages
 
-    def _is_let_in(self, request: Request) -> bool:
-        """Return whether an accepted token is still valid, as far as that is known without waiting."""
-        known = self._guard.known(request)
-        return known is None or (isinstance(known, Access) and known.is_like(request.access))
+    def is_shut_out(self, request: Request) -> bool:
+        """Return whether an accepted token or cookie is no longer valid, as far as that is known without waiting."""
+        ends_at = request.access.expires_at
+        if ends_at is not None and time() >= ends_at:
+            return True
+        visitor = None if self._visits is None else self._visits.find(request)
+        known = visitor or self._guard.known(request)
+        return known is not None and not (isinstance(known, Access) and known.is_like(request.access))
 
     def _let_in(self, request: Request, access: Access) -> None:
         request.access = access
@@ -261,8 +266,11 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
-    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
+def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object] = lambda: None) -> "uvicorn.Server":
+    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it.
+
+    `on_ready` is called once it accepts connections.
+    """
     import uvicorn  # only to serve; the application does not need it
 
     from carrel.transports.http.wire import Wire
@@ -274,6 +282,7 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
             if ending is not None:
                 ending.claim_signals()  # uvloop redirects them to itself
             await super().startup(sockets)
+            on_ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if ending is not None:
@@ -297,12 +306,17 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
     )
 
 
-def serve(app: App, listening: socket.socket, close: Callable[[], object] = lambda: None) -> None:
+def serve(
+    app: App,
+    listening: socket.socket,
+    close: Callable[[], object] = lambda: None,
+    on_ready: Callable[[], object] = lambda: None,
+) -> None:
     """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest."""
     _widen()
     # uvicorn raises the signal again when it is done; `Ending` ignores it then.
     with Ending(close, raises=False) as ending:
-        runner(app, ending).run(sockets=[listening])
+        runner(app, ending, on_ready).run(sockets=[listening])
         close()
 
 
