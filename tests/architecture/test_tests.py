@@ -49,6 +49,7 @@ TESTED_THROUGH = {
     "cli/test_store.py": "providers/logs/copying providers/sage/copying providers/scopes/copying stores/copying",
     "stores/test_database.py": "stores/migrations/m0001_changes stores/migrations/m0002_scopes "
     "stores/migrations/m0003_documents stores/migrations/m0006_logs stores/store_errors",
+    "stores/test_bus.py": "core/bus_address",
     "stores/test_session.py": "stores/constraints",
     "buckets/test_contents.py": "buckets/guarded",
     "buckets/test_s3.py": "buckets/bounded_http buckets/bucket",
@@ -73,6 +74,7 @@ TESTED_THROUGH = {
     "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
+    "core/test_tokens.py": "core/token_weights",
     "doctor/test_examination.py": "doctor/checks",
     "doctor/test_hosts.py": "doctor/host_files",
     "doctor/test_setup.py": "doctor/answers",
@@ -145,6 +147,7 @@ TESTED_THROUGH = {
     "transports/http/test_plain.py": "search/lazy",
     "transports/http/test_sessions.py": "transports/http/threads",
     "transports/http/test_tokens.py": "files/atomic",
+    "transports/http/test_visits.py": "transports/http/shared_visits",
     "transports/http/test_wire.py": "transports/http/asgi transports/http/unauthenticated",
     "transports/test_stdio.py": "transports/heap",
     "providers/skills/test_provider.py": "providers/skills/found_skills",

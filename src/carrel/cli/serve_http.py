@@ -67,16 +67,19 @@ def run_http(
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
-            threading.Thread(target=_prepare_pages, name="pages", daemon=True).start()
         app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
-        serve(app, listening, close, _ignore if worker is None else worker.report_ready)
+        serve(app, listening, close, partial(_get_ready, worker, opens_browser=opens is not None))
     finally:
         close()
     return 0
 
 
-def _ignore() -> None:
-    """Tell nobody: a server alone is ready when it listens."""
+def _get_ready(worker: "Worker | None", *, opens_browser: bool) -> None:
+    """Tell the others that a worker accepts connections; prepare pages for a browser that is on its way."""
+    if worker is not None:
+        worker.report_ready()
+    if opens_browser:
+        threading.Thread(target=_prepare_pages, name="carrel-pages", daemon=True).start()
 
 
 def _sessions_of(replica: "Replica | None") -> "SharedSessions | None":
