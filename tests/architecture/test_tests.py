@@ -51,6 +51,9 @@ TESTED_THROUGH = {
     "stores/migrations/m0003_documents stores/migrations/m0006_logs stores/store_errors",
     "stores/test_bus.py": "core/bus_address",
     "stores/test_session.py": "stores/constraints",
+    "stores/test_audit.py": "core/writer stores/housekeeping stores/migrations/m0007_audit",
+    "server/test_ratelimit.py": "server/shared_ratelimit stores/allowance_table stores/migrations/m0008_allowances",
+    "providers/logs/test_pushed_logs.py": "providers/logs/quota",
     "buckets/test_contents.py": "buckets/guarded",
     "buckets/test_s3.py": "buckets/bounded_http buckets/bucket",
     "providers/workspace/test_file_source.py": "providers/workspace/file_query",
@@ -136,7 +139,7 @@ TESTED_THROUGH = {
     "search/test_store.py": "search/builder search/scanning",
     "server/test_connection.py": "server/requests",
     "server/test_server.py": "core/bounded_calls core/errors core/faults core/limits protocol/results "
-    "protocol/wire_errors server/dispatch server/notifications server/ratelimit",
+    "protocol/wire_errors server/dispatch server/notifications",
     "testing/test_contract.py": "testing/harness",
     "stores/test_feed.py": "stores/migrations/m0004_sessions stores/session_registry",
     "transports/http/test_shared_sessions.py": "app/replica",
