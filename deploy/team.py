@@ -36,6 +36,12 @@ class TeamReplica:
         self.port = 0
 
     @property
+    def pid(self) -> int:
+        """The process, once it was started."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether it was started and listens."""
         return self._is_running

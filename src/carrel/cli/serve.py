@@ -90,15 +90,17 @@ def run(words: Sequence[str]) -> int:
 
 
 def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
-    from carrel.cli.serve_http import refuse_own_address, run_http  # imports an event loop, which stdio does not need
+    from carrel.cli.serve_http import parse_address, refuse_own_address, run_http  # imports an event loop
+    from carrel.transports.http.app import bind
 
     address = address or str(config.http().port)
     refuse_own_address(config, address)
     worker = None
     if parsed.workers > 1:
-        from carrel.cli.serve_workers import start_workers  # only where there are several
+        from carrel.cli.serve_workers import refuse_unshared, start_workers  # only where there are several
 
-        started = start_workers(config, address, parsed.workers)
+        refuse_unshared(config)
+        started = start_workers(bind(*parse_address(address)), parsed.workers)
         if isinstance(started, int):
             return started
         worker = started

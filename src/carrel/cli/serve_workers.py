@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from carrel.app.config import Config
 from carrel.cli import exit_codes
-from carrel.cli.serve_http import parse_address
 from carrel.core.errors import ConfigError
 from carrel.core.limits import FORCED_END_S
-from carrel.transports.http.app import bind
 from carrel.transports.http.shared_visits import SharedVisits
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ class Worker:
             os.write(self._ready, b"1")
 
 
-class _Place:
+class _WorkerPlace:
     """A place for one worker: the process that fills it, and how those before it fared."""
 
     def __init__(self) -> None:
@@ -101,7 +99,7 @@ class Supervisor:
     def __init__(self, count: int, listening: socket.socket, visits: SharedVisits) -> None:
         self._listening = listening
         self._visits = visits
-        self._places = [_Place() for _ in range(count)]
+        self._places = [_WorkerPlace() for _ in range(count)]
         self._lifeline, self._life = os.pipe()
         self._seen, self._told = os.pipe()
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
@@ -184,7 +182,7 @@ class Supervisor:
                     return worker
         return None
 
-    def _start(self, place: _Place) -> Worker | None:
+    def _start(self, place: _WorkerPlace) -> Worker | None:
         place.ready, told = os.pipe()
         # A signal must not reach a worker before it has its own handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -201,7 +199,7 @@ class Supervisor:
         return None
 
     def _become_worker(self) -> None:
-        """Give back, in a worker, what belongs to the supervisor."""
+        """Restore the signals in a worker, and close the descriptors of the supervisor."""
         signal.set_wakeup_fd(-1)
         for number, action in self._before.items():
             signal.signal(number, action)
@@ -232,11 +230,8 @@ def _ignore(_signal: int, _frame: FrameType | None) -> None:
     """Do nothing: the signal is read from the pipe."""
 
 
-def start_workers(config: Config, address: str, count: int) -> Worker | int:
+def start_workers(listening: socket.socket, count: int) -> Worker | int:
     """Return what this process needs, in each worker; in the supervisor, the exit code when all have ended."""
-    refuse_unshared(config)
-    host, port = parse_address(address)
-    listening = bind(host, port)
     supervisor = Supervisor(count, listening, SharedVisits(listening.getsockname()[1]))
     worker = supervisor.run()
     return supervisor.code if worker is None else worker

@@ -2,7 +2,6 @@
 
 import re
 from typing import Final
-from urllib.parse import unquote
 
 from carrel.core.errors import ConfigError
 from carrel.core.record import Value
@@ -50,6 +49,8 @@ def parse_bus(text: str, subject: str = SUBJECT) -> BusAddress:
         raise ConfigError("[bus] url: all servers need the same login, and all nats:// or all tls://")
     if not re.fullmatch(_SUBJECT, subject) or len(subject) > 200:
         raise ConfigError("[bus] subject: expected names with dots between them, such as carrel.changes")
+    from urllib.parse import unquote  # only where there is a bus
+
     places = [f"{one['host']}:{one['port'] or 4222}" for one in found]
     login = tuple(unquote(part) for one in logins for part in one.split(":", 1))
     return BusAddress(tuple(f"{schemes.copy().pop()}://{place}" for place in places), ",".join(places), login, subject)

@@ -155,24 +155,9 @@ class Bus:
             if client is self._client:
                 self._lost.set()
 
-        names = ("user", "password") if len(self.address.login) > 1 else ("token",)
-        login: dict[str, Any] = dict(zip(names, self.address.login, strict=False))
         try:
             async with asyncio.timeout(OPEN_S):
-                await client.connect(
-                    servers=list(self.address.urls),
-                    **login,
-                    name="carrel",
-                    tls=ssl.create_default_context() if self.address.needs_tls else None,
-                    allow_reconnect=False,  # `_keep` does that: it knows when to look again
-                    max_reconnect_attempts=1,
-                    reconnect_time_wait=0,
-                    connect_timeout=CONNECT_S,
-                    ping_interval=PING_S,
-                    error_cb=note,
-                    disconnected_cb=lose,
-                    closed_cb=lose,
-                )
+                await client.connect(**self._options(), error_cb=note, disconnected_cb=lose, closed_cb=lose)
         except _FAILURES as error:
             await _close(client)
             raise (errors[0] if errors else error) from None
@@ -186,6 +171,20 @@ class Bus:
             self._lost.set()
             await _close(client)
             raise
+
+    def _options(self) -> dict[str, Any]:
+        names = ("user", "password") if len(self.address.login) > 1 else ("token",)
+        return {
+            **dict(zip(names, self.address.login, strict=False)),
+            "servers": list(self.address.urls),
+            "name": "carrel",
+            "tls": ssl.create_default_context() if self.address.needs_tls else None,
+            "allow_reconnect": False,  # `_keep` does that: it knows when to look again
+            "max_reconnect_attempts": 1,
+            "reconnect_time_wait": 0,
+            "connect_timeout": CONNECT_S,
+            "ping_interval": PING_S,
+        }
 
     async def _subscribe(self) -> None:
         client, heard = self._client, self._heard
