@@ -22,6 +22,7 @@ NOT_FOR_ONE_MODULE = {
     "explorer/test_part_of_a_scheme.py": "a caller with a part of a scheme, through every face of the search",
     "explorer/test_same_access.py": "what callers see, through every page",
     "explorer/test_attacks.py": "script injection, through every part of the explorer",
+    "explorer/test_hostile_requests.py": "requests that try to get around the rules, to every kind of page",
     "files/test_sandbox_attacks.py": "known attacks, beside the other tests of `sandbox`",
     "files/test_sandbox_race.py": "a race against another process, beside the other tests of `sandbox`",
     "providers/alc/test_bounds.py": "hostile files, for every parser of alc",
