@@ -45,8 +45,8 @@ class ChangeFeed:
     def start(self) -> None:
         """Begin to listen; raise ConfigError if there is a bus that cannot be used."""
         if self._database.bus is not None:
+            self._database.bus.listen(self._signalled.set)  # first: then a start fails that may not subscribe
             self._database.bus.start()
-            self._database.bus.listen(self._signalled.set)
         self._thread.start()
 
     def add(self, heard: Heard) -> None:
