@@ -1,7 +1,7 @@
 # Everything happens inside this checkout: Python packages in .venv, Node packages in .node.
 
 PYTHON ?= python3
-# Worker processes for the unit and property tests: two for each of two cores, since many tests wait for somebody.
+# Processes that share the tests: more than two for two cores, since many tests wait for somebody.
 JOBS ?= 4
 # Each process takes neighbours, who share what they are made of, until one has nothing left and takes from another.
 SHARED := -n $(JOBS) --dist worksteal
@@ -32,6 +32,9 @@ PROFILE := $(if $(LONG),long,ci)
 # Everything but what starts real servers or clients, or takes long by its nature.
 FAST := tests $(addprefix --ignore=tests/,browser conformance e2e fuzz hostile hosts)
 UNIT := $(FAST) --ignore=tests/property
+FETCH_LOG := .fetch.log
+# Stop at the first phase that fails, or with -k remember it.
+OR_ELSE := || $(if $(findstring k,$(firstword -$(MAKEFLAGS))),failed=1,exit 1)
 CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
 
 .DELETE_ON_ERROR:
@@ -54,9 +57,9 @@ team: $(READY) ## A team desk on this machine: Postgres, an S3 store, NATS, thre
 check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@# The type checker has one core, and the tests have what it leaves: one after the other would take longer.
+	@# The type checker runs beside the tests, and takes the place of one of their processes: each collects all tests.
 	$(BIN)/mypy & types=$$!; \
-	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" $(FAST); tests=$$?; \
+	$(BIN)/pytest -q -n 3 --dist worksteal --hypothesis-profile=dev -m "not slow" $(FAST); tests=$$?; \
 	wait $$types && exit $$tests
 
 .PHONY: slow
@@ -66,7 +69,7 @@ slow: $(READY) ## The tests that take long by their nature, and the laws with ma
 
 .PHONY: fuzz
 fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
-	$(BIN)/pytest -q --hypothesis-profile=$(PROFILE) tests/fuzz
+	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=$(PROFILE) tests/fuzz
 
 .PHONY: hostile
 hostile: $(READY) ## Every face over hostile repositories, watched from outside
@@ -74,7 +77,7 @@ hostile: $(READY) ## Every face over hostile repositories, watched from outside
 
 .PHONY: e2e
 e2e: $(READY) $(NODE_READY) ## Real clients against a real server
-	export PATH="$(CURDIR)/$(NODE_BIN):$$PATH"; $(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
+	export PATH="$(CURDIR)/$(NODE_BIN):$$PATH"; $(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
 
 .PHONY: hosts
 hosts: $(READY) $(NODE_READY) $(HOSTS_READY) ## Real hosts with a scripted model, such as Claude Code and Codex
@@ -91,7 +94,7 @@ browser: $(READY) $(NODE_READY) $(BROWSER_READY) ## The explorer in a real brows
 
 .PHONY: conformance
 conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras
-	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q tests/conformance
+	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q $(SHARED) tests/conformance
 
 .PHONY: bench
 bench: $(READY) ## Measure Carrel beside its peers, about a quarter of an hour; writes docs/performance/
@@ -127,9 +130,20 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.history --smoke --check
 	$(BIN)/python -m bench.tokens --smoke --check
 
+.PHONY: fetch
+fetch: $(NODE_READY) $(BROWSER_READY) $(HOSTS_READY) ## Fetch what only some tests need: Node, a browser, the hosts
+
+# 2.3 GB come while the tests run that need none of it, and give way to them. What cannot be fetched is said when it is
+# needed; with -k the rest runs all the same.
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1
-test: check slow hostile fuzz e2e browser hosts bench-smoke ## Everything; a skipped test is a failure
+test: ## Everything; a skipped test is a failure
+	@nice -n 19 $(MAKE) --no-print-directory fetch > $(FETCH_LOG) 2>&1 & fetching=$$!; \
+	trap 'kill $$fetching 2>/dev/null' EXIT; \
+	$(MAKE) --no-print-directory check slow hostile fuzz $(OR_ELSE); \
+	wait $$fetching || { cat $(FETCH_LOG) >&2; exit 1; }; \
+	$(MAKE) --no-print-directory e2e browser hosts bench-smoke $(OR_ELSE); \
+	exit $${failed:-0}
 
 .PHONY: docs
 docs: $(READY) ## Write the pages that are generated
@@ -141,7 +155,7 @@ picture: $(READY) ## Take the picture of the demo again: docs/demo.svg
 
 .PHONY: clean
 clean: ## Remove everything that was made here
-	rm -rf $(VENV) $(NODE) $(HOSTS) $(BROWSER) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(NODE) $(HOSTS) $(BROWSER) $(FETCH_LOG) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made again whenever pyproject.toml changes; the stamp is written last, so a broken install is repeated.

@@ -17,6 +17,9 @@ from hypothesis import HealthCheck, settings
 from carrel.core import refresh
 from tests.support.waiting import PATIENCE_S
 
+OF_USERS_S = refresh.PATIENCE_S
+vars(refresh)["PATIENCE_S"] = PATIENCE_S  # lists wait for newer ones however busy the machine is
+
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
 
@@ -99,15 +102,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def impatient() -> None:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have lists wait for newer ones as briefly as they do for users."""
-
-
-@pytest.fixture(autouse=True)
-def _patient_lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have lists wait for newer ones however busy the machine is, unless a test is about not waiting."""
-    if "impatient" not in request.fixturenames:
-        monkeypatch.setattr(refresh, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(refresh, "PATIENCE_S", OF_USERS_S)
 
 
 @pytest.fixture(scope="session")

@@ -245,12 +245,14 @@ def test_a_plain_file_costs_at_most_180_bytes_on_the_wire(tmp_path: Path) -> Non
 # The desk
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    lay_out(tmp_path)
-    fill(tmp_path, {f"src/p{number % 20:02d}/{number:04d}.py": "" for number in range(1_200)} | {"README.md": "# Hi"})
-    (tmp_path / ".git").mkdir()
-    made = open_desk(config.load(str(tmp_path), {"HOME": str(tmp_path / "home")}))
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A desk over many files, for tests that only look."""
+    root = tmp_path_factory.mktemp("desk")
+    lay_out(root)
+    fill(root, {f"src/p{number % 20:02d}/{number:04d}.py": "" for number in range(1_200)} | {"README.md": "# Hi"})
+    (root / ".git").mkdir()
+    made = open_desk(config.load(str(root), {"HOME": str(root / "home")}))
     yield made
     made.close()
 

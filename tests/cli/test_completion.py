@@ -138,6 +138,7 @@ def test_a_person_who_presses_tab_gets_the_uri(
     assert b"# A" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "words", "word", "answer"),
     [
@@ -176,6 +177,7 @@ def test_another_shell_is_refused(run: Any) -> None:
     assert run("completion", "tcsh").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [None, "", "alias x=y", "alias x=y\n"])
 def test_the_completion_of_bash_is_installed_and_removed_again(run: Any, home: Path, before: str | None) -> None:
     start, script = home / ".bashrc", home / ".local/share/carrel/completion.bash"

@@ -26,7 +26,7 @@ SOUND = {"type": "stdio", "command": OURS, "args": ["serve"]}
 @pytest.fixture(autouse=True)
 def no_folder_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the entry of this Carrel be one that lasts, wherever the tests run."""
-    monkeypatch.setattr("carrel.connect.program.passing_folder", lambda *_: None)
+    monkeypatch.setattr("carrel.connect.program._passing_folders", lambda _: ())
 
 
 def claude(ward: Ward, mode: int = 0o600, **servers: object) -> Path:

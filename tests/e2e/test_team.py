@@ -112,8 +112,10 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
         client.open()
         client.call("resources/subscribe", {"uri": SCOPE})
         seen: list[str] = []
+        cuts: list[str] = []
         ended = threading.Event()
-        follower = threading.Thread(target=follow, args=(port, client, SCOPE, seen, ended), daemon=True)
+        arguments = (port, client, SCOPE, seen, cuts, ended)
+        follower = threading.Thread(target=follow, args=arguments, daemon=True)
         follower.start()
         for number in range(4):
             title = f"Garden {number}"
@@ -123,6 +125,9 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
             team.replicas[number % 3].start()
         ended.set()
         follower.join(30)
+    assert not follower.is_alive()
+    assert "Garden 3" in seen[-1]
+    assert cuts, "each replica was killed once, and the stream was at one of them"
 
 
 @pytest.mark.slow

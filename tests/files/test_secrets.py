@@ -47,15 +47,15 @@ readme~ data.1 backup.sh copy.py #notes# package.json.orig Makefile.save
 """.split()
 
 
-@pytest.mark.parametrize("name", [*DENIED, "Copy of id_rsa", ".env copy", "server.pem copy"])
-def test_the_name_of_a_secret_or_of_a_copy_is_denied(name: str) -> None:
-    assert DenyList().covers_path((name,), False)
-    assert DenyList().covers_path(("some", "folder", name), False)
+def test_the_name_of_a_secret_or_of_a_copy_is_denied() -> None:
+    names = [*DENIED, "Copy of id_rsa", ".env copy", "server.pem copy"]
+
+    assert [name for name in names if not DenyList().covers_path((name,), False)] == []
+    assert [name for name in names if not DenyList().covers_path(("some", "folder", name), False)] == []
 
 
-@pytest.mark.parametrize("name", READABLE)
-def test_a_name_that_only_looks_like_a_secret_is_readable(name: str) -> None:
-    assert not DenyList().covers_path(("some", name), False)
+def test_a_name_that_only_looks_like_a_secret_is_readable() -> None:
+    assert [name for name in READABLE if DenyList().covers_path(("some", name), False)] == []
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,8 @@ def test_other_names_in_such_a_folder_are_readable(path: str) -> None:
     assert not DenyList().covers_path(path.split("/"), False)
 
 
-@pytest.mark.parametrize("name", DENIED)
-def test_a_folder_may_have_the_name_of_a_secret(name: str) -> None:
-    assert not DenyList().covers_path((name,), True)
+def test_a_folder_may_have_the_name_of_a_secret() -> None:
+    assert [name for name in DENIED if DenyList().covers_path((name,), True)] == []
 
 
 def test_every_pattern_of_the_list_is_in_effect_and_every_group_says_where_it_comes_from() -> None:

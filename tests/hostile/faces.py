@@ -19,8 +19,9 @@ from urllib.parse import quote
 
 from tests.hostile.attacks import ATTACKS, OTHER, SEARCHES
 from tests.hostile.place import CARREL, Place
-from tests.hostile.talking import LEGACY, MODERN, Conversation, Http, Late, Stdio, patience_s
+from tests.hostile.talking import LEGACY, MODERN, Conversation, Http, Late, Stdio
 from tests.hostile.tracing import NOTHING_SEEN, Seen, Trace
+from tests.support.waiting import patience_s
 
 SILENCE_S: Final = 15.0
 """How long a command may print nothing: `doctor` starts two servers before it prints anything."""

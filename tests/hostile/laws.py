@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.hostile.faces import Evidence
 from tests.hostile.place import CANARY, Place
-from tests.hostile.talking import patience_s
+from tests.support.waiting import patience_s
 
 ENDS_S: Final = 2.0
 MAX_PEAK_KB: Final = 300_000

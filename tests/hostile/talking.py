@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import queue
 import subprocess
 import threading
@@ -11,6 +10,7 @@ from typing import IO, Any, Final
 from urllib.parse import quote
 
 from carrel.protocol.headers import spell_name
+from tests.support.waiting import patience_s
 
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "2025-11-25"
@@ -19,15 +19,6 @@ _META: Final = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": {"name": "stranger", "version": "1"},
 }
-
-
-def patience_s(seconds: float) -> float:
-    """Return how long to wait on this machine, busy as it is, for what takes so long on a quiet one.
-
-    The load is an average over a minute, so at the start of a run only the number of its processes tells.
-    """
-    wanted = max(os.getloadavg()[0], float(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-    return seconds * min(max(1.0, wanted / (os.cpu_count() or 1)), 3.0)
 
 
 ANSWER_S: Final = 6.0

@@ -15,8 +15,8 @@ from tests.hostile.faces import FACES, Evidence, run
 from tests.hostile.place import CANARY, ESCAPES, MATERIAL, Place, lay_out
 from tests.hostile.repositories import REPOSITORIES
 from tests.hostile.sentinel import Sentinel
-from tests.hostile.talking import patience_s
 from tests.hostile.tracing import is_traced
+from tests.support.waiting import patience_s
 
 KNOWN: Final[Mapping[tuple[str, str], str]] = {}
 """What fails today, by repository and face, with the reason. A row that no longer fails is an error: remove it."""

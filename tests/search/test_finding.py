@@ -101,6 +101,7 @@ def test_the_best_lines_are_those_of_the_best_piece() -> None:
     assert found.last_line - found.first_line < 100
 
 
+@pytest.mark.slow
 def test_a_deadline_that_is_over_gives_what_there_is() -> None:
     index = Index(MEMORY)
     index.put([source(f"{number}.txt", f"alpha beta gamma w{number} " * 30) for number in range(3_000)])

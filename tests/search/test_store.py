@@ -201,6 +201,7 @@ def test_a_disk_that_really_is_full_does_not_stop_a_search(garden: Garden) -> No
         subprocess.run(["umount", "-l", str(garden.index)], check=False)
 
 
+@pytest.mark.slow
 def test_an_index_that_another_process_locks_is_waited_for_only_a_moment(garden: Garden) -> None:
     search = garden.search()
     assert found(search, bed(3)) == {"3.txt"}
@@ -268,41 +269,70 @@ def test_a_search_that_was_closed_can_be_closed_again(garden: Garden) -> None:
 
 
 BUILDING = """
-import sys
+import os, sys
 from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Project
 from carrel.providers.workspace import Workspace
 from carrel.search.search import Search
+import carrel.search.builder, carrel.search.index_file, carrel.search.keeper
 root, index = sys.argv[1:]
-search = Search(Catalog((Workspace(Project(root, {"HOME": root})),)), index)
-print("ready", flush=True)
-search.build()
-print("built", flush=True)
-search.close()
+while sys.stdin.readline():
+    child = os.fork()
+    if not child:
+        search = Search(Catalog((Workspace(Project(root, {"HOME": root})),)), index)
+        print(os.getpid(), flush=True)
+        search.build()
+        search.close()
+        os._exit(0)
+    sys.stdin.readline()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+"""Forks a builder for each line, since importing everything anew takes longest; after the next line it waits for it."""
+
+
+class Builders:
+    """Processes that build an index, one after the other."""
+
+    def __init__(self, garden: Garden) -> None:
+        command = [sys.executable, "-c", BUILDING, str(garden.root), str(garden.index)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def kill_one(self, after_s: float) -> None:
+        """Start a builder, and kill it some time after it began, unless it has ended by itself."""
+        pid = int(self._say("build"))
+        time.sleep(after_s)
+        os.kill(pid, signal.SIGKILL)
+        assert self._say("wait") in ("-9\n", "0\n")
+
+    def _say(self, word: str) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
 
 
 def kill_while_building(garden: Garden, times: int, seed: int) -> None:
     """Have processes build an index, kill each at some moment, and look at what is there."""
     chance = random.Random(seed)
-    for turn in range(times):
-        for number in range(0, 30, 3):
-            garden.write(number, f"{bed(number)} {word('turn', turn)} " + "tomatoes " * chance.randrange(2_000))
-        command = [sys.executable, "-c", BUILDING, str(garden.root), str(garden.index)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(chance.random() * 0.12)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        search = garden.search()
-        for number in (0, 3, 4, 27, 29):
-            assert found(search, bed(number)) == {f"{number}.txt"}
-        assert found(search, word("turn", turn)) == {f"{number}.txt" for number in range(0, 30, 3)}
-        if turn:
-            assert found(search, word("turn", turn - 1)) == set()
-        search.close()
+    builders = Builders(garden)
+    with builders.process:
+        for turn in range(times):
+            kill_one_builder(garden, builders, turn, chance)
+
+
+def kill_one_builder(garden: Garden, builders: Builders, turn: int, chance: random.Random) -> None:
+    """Write files, kill a builder of their index at some moment, and look at what is there."""
+    for number in range(0, 30, 3):
+        garden.write(number, f"{bed(number)} {word('turn', turn)} " + "tomatoes " * chance.randrange(2_000))
+    builders.kill_one(chance.random() * 0.12)
+    search = garden.search()
+    for number in (0, 3, 4, 27, 29):
+        assert found(search, bed(number)) == {f"{number}.txt"}
+    assert found(search, word("turn", turn)) == {f"{number}.txt" for number in range(0, 30, 3)}
+    if turn:
+        assert found(search, word("turn", turn - 1)) == set()
+    search.close()
 
 
 @pytest.mark.slow

@@ -60,6 +60,7 @@ def test_an_empty_database_gets_the_present_schema(store_url: str, store: Databa
     assert rows(store_url, "SELECT version FROM carrel_schema") == [(VERSION,)]
 
 
+@pytest.mark.slow
 def test_many_processes_that_start_at_once_migrate_once(store_url: str) -> None:
     def start(_: int) -> None:
         with closing(Database(parse_address(store_url))) as one:

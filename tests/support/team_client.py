@@ -52,7 +52,7 @@ class TeamClient:
         return text
 
 
-def follow(port: int, client: TeamClient, uri: str, seen: list[str], ended: threading.Event) -> None:
+def follow(port: int, client: TeamClient, uri: str, seen: list[str], cuts: list[str], ended: threading.Event) -> None:
     """Follow the stream of a session as a client does: at each notification it reads, and after a cut it resumes."""
     last_event = ""
     while not ended.is_set():
@@ -67,7 +67,11 @@ def follow(port: int, client: TeamClient, uri: str, seen: list[str], ended: thre
                     last_event = line[4:].strip().decode()
                 elif line.startswith(b"data: ") and b"resources/updated" in line:
                     seen.append(TeamClient(port).read(uri))
-        except (OSError, http.client.HTTPException):
+            if not ended.is_set():
+                cuts.append(last_event)
+        except TimeoutError:
             continue
+        except (OSError, http.client.HTTPException):
+            cuts.append(last_event)
         finally:
             connection.close()

@@ -1,5 +1,6 @@
 """How tests wait: for something to happen, never for time to pass."""
 
+import os
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -21,3 +22,12 @@ def until(look: Callable[[], _Seen], patience_s: float = PATIENCE_S) -> _Seen:
         assert monotonic() < deadline, f"still {seen!r} after {patience_s} s"
         pause.wait(_LOOK_S)
     return seen
+
+
+def patience_s(seconds: float) -> float:
+    """Return how long to wait on this machine, busy as it is, for what takes so long on a quiet one.
+
+    The load is an average over a minute, so at the start of a run only the number of its processes tells.
+    """
+    wanted = max(os.getloadavg()[0], float(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    return seconds * min(max(1.0, wanted / (os.cpu_count() or 1)), 3.0)

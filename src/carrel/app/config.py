@@ -218,6 +218,14 @@ class Config:
         except ConfigError as error:
             raise self.located(error) from None
 
+    def audit_days(self) -> int:
+        """Return how long the audit record of the team's store is kept."""
+        try:
+            days: int = schema.build(registration.load(STORE), "store", self.values("store")).audit_days
+        except ConfigError as error:
+            raise self.located(error) from None
+        return days
+
     def values(self, section: str) -> dict[str, Any]:
         """Return the keys and values of a section."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
@@ -378,6 +386,8 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
         why = why or schema.raises_bound(key.kind, setting.value, config.values(section).get(name, key.default))
         if section == "http":
             why = "it decides who may connect"
+        if (section, name) == ("store", "audit_days"):
+            why = "it decides how long a team's audit record is kept"
         if section == "buckets":
             why = "it decides where credentials are sent"
         if why and not is_free:

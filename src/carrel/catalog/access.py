@@ -7,6 +7,8 @@ right to read what is below a folder, and `scopes://scope/alpha:read` to read on
     tools   call its tools that only read
     write   call its tools that write or start something; add to what can be added to
 
+`carrel://audit` needs the scope `audit:read` by name: `*:read` and `carrel:read` do not allow it.
+
 The caller is known during a request, also where a guide or a tool reads from other providers. Permission is checked
 before existence, so that a refusal does not reveal what exists. On stdio, and by default, everything is allowed.
 """
@@ -28,6 +30,11 @@ SEARCH: Final = "carrel://search"
 """A URI that needs no permission: it shows only what the catalogue lets the caller read."""
 
 
+AUDIT: Final = "carrel://audit"
+"""A URI whose permission is named for itself, as if `audit` were its scheme."""
+_BY_NAME: Final = frozenset({"audit"})
+"""What `*` does not stand for."""
+
 _SAME_AS: Final = {"git": "workspace"}
 """Schemes that need the permission for another one: they show the same files."""
 
@@ -43,7 +50,9 @@ class Access(Value, frozen=True):
     def allows(self, scheme: str, right: str) -> bool:
         """Return whether a right is given for a scheme."""
         scheme = _SAME_AS.get(scheme, scheme)
-        return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
+        if self.scopes is None or f"{scheme}:{right}" in self.scopes:
+            return True
+        return f"*:{right}" in self.scopes and scheme not in _BY_NAME
 
     def is_like(self, other: "Access") -> bool:
         """Return whether both have the same name and rights; they may expire at different times."""
@@ -199,4 +208,7 @@ def _is_search(uri: str) -> bool:
 
 
 def _scheme(uri: str) -> str:
-    return uri.partition(":")[0].lower()
+    """Return the scheme by which the permission for a URI is named."""
+    scheme, _, rest = uri.partition(":")
+    is_audit = rest.startswith("//audit") and rest[len("//audit") :][:1] in ("", "?", "{", "/", "#")
+    return "audit" if is_audit and scheme.lower() == "carrel" else scheme.lower()

@@ -41,6 +41,7 @@ from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
 from carrel.core.token_counts import TokenCounts
 from carrel.core.uri import with_query
+from carrel.core.writer import writing_as
 
 _TRIES = 3
 """How often a source that changes during the read is read; after that, the reading says that it is changing."""
@@ -341,7 +342,8 @@ class Catalog:
         found = self._routes.find(uri)
         if found.route is None or found.route.append is None:
             raise BadArgument(f"Nothing can be added to {echo(uri)}: only logs take more lines", uri=uri)
-        return found.route.append(data=data, **found.variables)
+        with writing_as(access.current_access().name, "append"):
+            return found.route.append(data=data, **found.variables)
 
     def _read_moving(
         self,
@@ -470,7 +472,8 @@ class Catalog:
         """Run a tool by its name; a tool that the caller may not call is unknown."""
         for mounted in self.mounted:
             if any(tool.name == name for tool in self._tools_of(mounted)):
-                return mounted.provider.call(name, arguments, call)
+                with writing_as(access.current_access().name, name):
+                    return mounted.provider.call(name, arguments, call)
         raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
 
     def _tools_of(self, mounted: Mounted) -> Iterator[Tool]:

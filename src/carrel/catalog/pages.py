@@ -111,7 +111,7 @@ class FullList:
         """Return the providers of which the caller may read anything."""
         if access.is_unlimited():
             return self._mounted
-        return tuple(mounted for mounted in self._mounted if access.may_see(mounted.provider.schemes))
+        return tuple(mounted for mounted in self._mounted if access.may_see(mounted.permissions))
 
     def _place(self, parts: tuple[str, ...], prefix: str) -> tuple[str, str, str, str]:
         match parts:

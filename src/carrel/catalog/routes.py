@@ -51,6 +51,11 @@ class Mounted:
         self._templates = tuple(map(_template_of, listed))
 
     @property
+    def permissions(self) -> tuple[str, ...]:
+        """The schemes by which the permissions for its resources are named."""
+        return (self.provider.permission,) if self.provider.permission else self.provider.schemes
+
+    @property
     def has_tools(self) -> bool:
         """Whether the provider may have tools."""
         return self.provider.has_tools and "tools" in self.overrides

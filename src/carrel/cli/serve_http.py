@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from carrel.app.replica import Replica
     from carrel.cli.serve_workers import Worker
     from carrel.stores.database import Database
-    from carrel.transports.http.shared_sessions import SharedSessions
     from carrel.transports.http.tokens import TokenStore
 
 DEFAULT_HOST = "127.0.0.1"
@@ -67,20 +66,26 @@ def run_http(
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
-            threading.Thread(target=_prepare_pages, name="pages", daemon=True).start()
-        app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
-        serve(app, listening, close, _ignore if worker is None else worker.report_ready)
+        app = App(
+            desk.server,
+            guard,
+            pages=partial(_explorer, desk),
+            visits=visits,
+            shared=None if replica is None else replica.sessions,
+            allowances=None if replica is None else replica.allowances,
+        )
+        serve(app, listening, close, partial(_get_ready, worker, opens_browser=opens is not None))
     finally:
         close()
     return 0
 
 
-def _ignore() -> None:
-    """Tell nobody: a server alone is ready when it listens."""
-
-
-def _sessions_of(replica: "Replica | None") -> "SharedSessions | None":
-    return None if replica is None else replica.sessions
+def _get_ready(worker: "Worker | None", *, opens_browser: bool) -> None:
+    """Tell the others that a worker accepts connections; prepare pages for a browser that is on its way."""
+    if worker is not None:
+        worker.report_ready()
+    if opens_browser:
+        threading.Thread(target=_prepare_pages, name="carrel-pages", daemon=True).start()
 
 
 def _replica(desk: Desk) -> "Replica | None":

@@ -199,7 +199,7 @@ class Supervisor:
         return None
 
     def _become_worker(self) -> None:
-        """Give back, in a worker, what belongs to the supervisor."""
+        """Restore the signals in a worker, and close the descriptors of the supervisor."""
         signal.set_wakeup_fd(-1)
         for number, action in self._before.items():
             signal.signal(number, action)

@@ -268,6 +268,8 @@ class Provider:
     """The URI schemes it owns."""
     summary: str = ""
     """One sentence for the guide."""
+    permission: str = ""
+    """What stands for its schemes in scopes, if they are not named for its schemes: `audit` for `audit:read`."""
     speed: Speed = "normal"
     deadline_s: float = 0.0
     """How long its slowest call may take, if that is more than usual."""

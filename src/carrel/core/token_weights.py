@@ -1,7 +1,8 @@
-"""The numbers of the estimate of tokens (`carrel.core.tokens`): weights in units, and which characters are tokens.
+"""The numbers of the estimate of tokens (`carrel.core.tokens`): weights, and which characters are tokens.
 
-Made by a fit, not by hand: for texts of some sixty kinds, the weights give the lowest estimate that is above the count of
-`o200k_base` for each text. A row of a table of pairs is the kind of the second character, a column that of the first.
+Made by a fit, not by hand: convex optimisation (L-BFGS) over some 26,000 texts of sixty kinds, a third of them hostile,
+looked for the lowest weights with which no estimate is below the count of `o200k_base`. A row of a table of pairs is
+the class of the second character, a column that of the first.
 """
 
 from collections.abc import Mapping

@@ -52,12 +52,12 @@ _KINDS: Final[Sequence[Iterable[int]]] = (
     (*range(9), 11, 12, *range(14, 32), *range(0x7F, 0xC3), *range(0xE0, 0x100)),
 )
 _LATIN: Final = "a e i o u yw n r s t l dc mpb fghkv jqxz"
-_CYRILLIC: Final = "а е и о уюыэяё н р с т лв кд мпб йьъ гзжчхшщцф іїєґјљњћђџў"
+_CYRILLIC: Final = "а е и о уюыэяё н р с т лв кд мпб йьъ гзжчхшщцф іїєґјљњћђџў"  # noqa: RUF001 these letters are Cyrillic
 """Letters by class, from 1: frequent letters are alone, like ones together. Whatever is no letter is in class 0."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text is: rather too many than too few, and never more than its bytes.
+    """Return about how many tokens a text is: rather too many than too few.
 
     The estimate of two texts joined is at most the sum of their estimates and `JOINT`.
     """
@@ -76,7 +76,7 @@ def estimate_tokens(text: str) -> int:
         total += _weigh_pairs(classes, 2, token_weights.LETTERS_APART)
     if not is_ascii:
         total += _weigh_foreign(text, data)
-    return min(len(data), _LEAST - -total // UNIT)
+    return _LEAST - -total // UNIT
 
 
 def _weigh_pairs(classes: bytes, distance: int, weights: bytes) -> int:

@@ -149,10 +149,10 @@ class Finder:
         if len(begin) < _LEAST_BEGIN or search.count_living(terms_of(word)[:1]):
             return ()
         longer = self._vocabulary.beginning_with(connection, state.generation, begin)
-        # A word is kept by its stem, a name of several parts as it is: then it is asked for as two parts of one name.
+        # The index has the stem of a word, but a name of several parts unchanged: search for that as two parts.
         forms = ((one, f"{begin}_{one[len(begin) :]}") for one in longer)
         counted = ([(search.count_living(terms_of(form)[:1]), form) for form in both] for both in forms)
-        # Words that only others may find, or of texts that are gone, take nobody's place.
+        # Words that only other callers may find, or of removed texts, do not count towards the limit.
         held = islice((both for both in counted if any(count for count, _ in both)), _LOOKED_LONGER)
         return tuple(form for count, form in heapq.nlargest(_COMPLETIONS, chain.from_iterable(held)) if count)
 

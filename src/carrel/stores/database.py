@@ -18,9 +18,12 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 from carrel.core.bus_address import BusAddress
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
+from carrel.stores import housekeeping
+from carrel.stores.audit import insert_audit
 from carrel.stores.migrations import MIGRATIONS, VERSION
-from carrel.stores.outbox import ChangeBell, insert_changes, prune
+from carrel.stores.outbox import ChangeBell, insert_changes
 from carrel.stores.session import Row, StoreSession
+from carrel.stores.settings import AUDIT_DAYS
 from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ IDLE_IN_TRANSACTION_MS: Final = 60_000
 """The server ends a transaction that is idle for this time, so that a stopped process does not keep its locks."""
 
 PRUNE_S: Final = 600.0
-"""How often a process that writes removes old changes."""
+"""How often a process that writes removes what is old."""
 
 _OPTIONS: Final[dict[str, str | int]] = {
     "connect_timeout": CONNECT_S,
@@ -75,6 +78,7 @@ class Database:
     def __init__(self, address: StoreAddress) -> None:
         """Take a checked address. Nothing is connected yet."""
         self.address = address
+        self.audit_days = AUDIT_DAYS
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings repeat libpq's texts
         self._pool: StorePool | None = None
         self._lock = threading.Lock()
@@ -146,7 +150,8 @@ class Database:
     def writing(self, kind: Kind, seconds: float, *, is_rehearsal: bool = False) -> Iterator[StoreSession]:
         """Yield a session of the only writer of a kind, and commit it unless it is a rehearsal.
 
-        When the block ends without an error, everything is on the server's disk, with the changes that were recorded.
+        When the block ends without an error, everything is on the server's disk, with the changes that were recorded
+        and their rows of the audit record.
         """
         # All in one message: each round trip is time during which other writers wait.
         begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_bounds(seconds)}; {_claim(kind)}"
@@ -157,6 +162,8 @@ class Database:
             with connection.pipeline():
                 if session.changed:
                     insert_changes(connection, session.changed)
+                if session.audited:
+                    insert_audit(connection, session.audited)
                 ended = connection.execute(end)
             if ended.statusmessage != end:
                 # After a failed statement the server turns COMMIT into ROLLBACK without an error.
@@ -200,11 +207,12 @@ class Database:
             session = StoreSession(connection)
             yield session
             insert_changes(connection, session.changed)
+            insert_audit(connection, session.audited)
         if session.changed:
             self._bell.ring()
 
     def ring(self) -> None:
-        """Notify all listeners that there are changes; now and then, remove old changes."""
+        """Notify all listeners that there are changes; now and then, remove what is old."""
         if self.bus is not None:
             self.bus.signal()
             if monotonic() <= self._prune_at:
@@ -213,7 +221,7 @@ class Database:
         with suppress(psycopg.Error, *_ABSENT), self._begun(signal) as (connection, _):
             if monotonic() > self._prune_at:
                 self._prune_at = monotonic() + PRUNE_S
-                prune(connection)
+                housekeeping.tidy(connection, self.audit_days)
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Row]]:

@@ -43,10 +43,15 @@ class ChangeFeed:
         self._thread = threading.Thread(target=self._run, name="carrel-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen; raise ConfigError if there is a bus that cannot be used."""
+        """Begin to listen: every change from now on is heard, also one before the thread has connected.
+
+        Raise ConfigError if there is a bus that cannot be used.
+        """
         if self._database.bus is not None:
             self._database.bus.listen(self._signalled.set)  # first: then a start fails that may not subscribe
             self._database.bus.start()
+        with suppress(StoreUnavailable), self._database.connection() as connection:
+            self._token = changes_since(connection, "").token
         self._thread.start()
 
     def add(self, heard: Heard) -> None:

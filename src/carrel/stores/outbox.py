@@ -73,8 +73,9 @@ def prune(connection: psycopg.Connection[Row], hours: float = KEPT_HOURS) -> int
 class ChangeBell:
     """Calls `signal` soon after it was rung, once for many rings, in a thread that starts with the first ring."""
 
-    def __init__(self, signal: Callable[[], None]) -> None:
+    def __init__(self, signal: Callable[[], None], pause_s: float = PAUSE_S) -> None:
         self._signal = signal
+        self._pause_s = pause_s
         self._rung = threading.Event()
         self._end = threading.Event()
         self._lock = threading.Lock()
@@ -112,4 +113,4 @@ class ChangeBell:
                 self._signal()
             if is_last:
                 return
-            self._end.wait(PAUSE_S)
+            self._end.wait(self._pause_s)

@@ -7,12 +7,11 @@ from typing import Final
 import psycopg
 
 from carrel.stores.database import Database
+from carrel.stores.housekeeping import prune_sessions
 from carrel.stores.outbox import OutboxChanges, changes_since
 
 SCHEME: Final = "carrel-session"
 """Stands for the scheme in the outbox, where the id of a session stands for the URI."""
-KEPT: Final = "2 days"
-"""How long an ended session is remembered: longer than any session lasts."""
 _KEY_BYTES: Final = 32
 
 
@@ -63,12 +62,7 @@ class SessionRegistry:
         """Return the ended sessions, all or those in `among`; for all, first delete old records."""
         with self._database.connection() as connection:
             if among is None:
-                connection.execute(
-                    f"DELETE FROM carrel_ended_sessions WHERE ended_at < now() - interval '{KEPT}'".encode()
-                )
-                connection.execute(
-                    f"DELETE FROM carrel_session_uris WHERE added_at < now() - interval '{KEPT}'".encode()
-                )
+                prune_sessions(connection)
                 rows = connection.execute("SELECT session FROM carrel_ended_sessions").fetchall()
             else:
                 statement = "SELECT session FROM carrel_ended_sessions WHERE session = ANY(%s)"

@@ -3,6 +3,7 @@
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.core.uri import quote
 from carrel.stores.database import Database
 
 SCHEME: Final = "carrel-tokens"
@@ -41,6 +42,7 @@ class TokenTable:
             is_new = session.count_changed(statement, values) > 0
             if is_new:
                 session.changed[SCHEME, ""] = None
+                session.audit(_uri(row.name))
             return is_new
 
     def remove(self, name: str) -> bool:
@@ -49,4 +51,10 @@ class TokenTable:
             has_gone = session.count_changed("DELETE FROM carrel_tokens WHERE name = ?", (name,)) > 0
             if has_gone:
                 session.changed[SCHEME, ""] = None
+                session.audit(_uri(name))
             return has_gone
+
+
+def _uri(name: str) -> str:
+    """Return what stands for a token in the audit record: its name, which is no secret."""
+    return f"carrel://token/{quote(name, '')}"

@@ -46,6 +46,7 @@ def test_the_index_is_a_table_of_packages() -> None:
     assert parsed.addresses() == ["/alc/packages/a%20b/meta", "/alc/packages/z/meta"]
 
 
+@pytest.mark.slow
 def test_packages_that_are_too_many_are_counted() -> None:
     assert "7 more packages are not shown." in show({"packages": [{"name": "a"}] * (MAX_ROWS + 7)}, "hub/index").text
 

@@ -98,6 +98,7 @@ def test_a_commit_without_changes_and_without_a_message_is_shown() -> None:
     assert parsed.text.strip() == f"commit{ID}"
 
 
+@pytest.mark.slow
 def test_lines_that_are_too_many_are_counted() -> None:
     parsed = show("diff --git a/a b/a\n@@ -0,0 +1,30000 @@\n" + "+x\n" * 30_000)
 

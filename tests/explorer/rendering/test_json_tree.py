@@ -70,6 +70,7 @@ def test_small_outer_levels_are_open_and_others_folded() -> None:
     assert "51 items" in parsed.text
 
 
+@pytest.mark.slow
 def test_too_many_values_are_counted() -> None:
     parsed = show(json.dumps(list(range(MAX_VALUES * 2))))
 
@@ -149,12 +150,14 @@ def test_lines_are_shown_one_by_one_and_a_broken_one_as_text() -> None:
     assert leaves(parsed) == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_more_lines_than_fit_are_counted() -> None:
     parsed = read(render_json_lines(content("1\n" * 1_234), LINKS))
 
     assert "234 more lines are not shown." in parsed.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["[" * 900 + "]" * 900, "[" + "1," * 300_000 + "1]", '"' + "a" * 900_000 + '"', "[1," * 200_000]
 )

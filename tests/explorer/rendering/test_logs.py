@@ -135,6 +135,7 @@ def test_hostile_lines_are_only_text(text: str) -> None:
     assert visible(plain(text)) in parsed.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["\x1b[", "\x1b]", "\x1b[0;", "level=", '"level": "', " ", "a", "A", "\x1b[31m", "9"])
 def test_hostile_lines_take_a_bounded_time(piece: str) -> None:
     began = thread_time()

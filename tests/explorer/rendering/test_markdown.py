@@ -177,13 +177,13 @@ def test_front_matter_of_a_later_part_is_not_looked_for() -> None:
     assert "<dl" in made
 
 
-@pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize(
     "form",
     ["{}", "# {}", "[x]({})", "![x]({})", "<{}>", "```{}\n{}\n```", "| {} |\n|-|\n| {} |", "[x]: {} '{}'\n\n[x]"],
 )
-def test_hostile_documents_keep_the_law(text: str, form: str) -> None:
-    show(form.replace("{}", text), strict=False)
+def test_hostile_documents_keep_the_law(form: str) -> None:
+    for text in HOSTILE:
+        show(form.replace("{}", text), strict=False)
 
 
 ALPHABET = st.sampled_from(
@@ -233,6 +233,7 @@ def test_a_document_with_too_many_tags_shows_them_as_text() -> None:
     assert "<b>x</b>" in parsed.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["> ", "- ", "*a_ ", "`a", "![", "|-|\n", "<div>", "&a;", " - a\n", "**a", "1. ", "<b><p>"]
 )

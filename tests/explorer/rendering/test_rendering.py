@@ -115,10 +115,10 @@ def test_no_text_breaks_the_law_in_any_form(kind: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", RENDERERS)
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_keeps_the_law_in_every_form(kind: str, text: str) -> None:
-    for uri in (f"workspace:///{text}", f"sage://failure/{text}", text):
-        read(RENDERERS[kind](Content(uri, text, text, 1), LINKS), strict=kind not in ("markdown", "sage"))
+def test_hostile_text_keeps_the_law_in_every_form(kind: str) -> None:
+    for text in HOSTILE:
+        for uri in (f"workspace:///{text}", f"sage://failure/{text}", text):
+            read(RENDERERS[kind](Content(uri, text, text, 1), LINKS), strict=kind not in ("markdown", "sage"))
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_hostile_cells_are_only_text(text: str) -> None:
     assert visible(text) in show(f'"{quoted}","b"\n"{quoted}",1\n').text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["a,", '"', '"a",', "\n", ",\n", '"",'])
 def test_hostile_tables_take_a_bounded_time(piece: str) -> None:
     began = thread_time()

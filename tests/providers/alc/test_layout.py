@@ -428,6 +428,7 @@ def test_records_of_installs_that_are_a_fifo_hold_nobody_up(machine: Machine) ->
     assert '"source":{"type":"unknown"}' in told(machine)
 
 
+@pytest.mark.slow
 def test_a_log_of_millions_of_values_is_refused(machine: Machine) -> None:
     (machine.project / "alc.toml").write_text("")
     machine.write(machine.project / "algocline-logs/x.json", "[" + "{}," * 4_000_001 + "{}]")

@@ -52,7 +52,8 @@ def test_an_error_has_the_same_code_in_both_eras(
     assert "alc://types/alc.d.lua" in listed
 
 
-@pytest.mark.parametrize("version", [pytest.param(LEGACY, marks=pytest.mark.slow), MODERN])
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
 @pytest.mark.parametrize(
     "row", ['{"text":"' + "x" * 8_000 + '"}', '{"t":"' + "記" * 3_000 + '"}', '"' + '\\"' * 4_000 + '"']
 )

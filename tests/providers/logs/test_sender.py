@@ -145,6 +145,7 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_counted(tmp_path: Path, mo
     assert found["entries"] + found["dropped-entries"] == 5_000
 
 
+@pytest.mark.slow
 def test_a_large_log_goes_in_batches_that_fit_a_message(tmp_path: Path) -> None:
     provider = logs(tmp_path)
     desk = Desk(provider)

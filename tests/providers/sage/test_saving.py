@@ -566,6 +566,7 @@ def test_a_locked_index_is_waited_for_and_then_given_up(
     assert answer == ("Error writing other: index is locked", "unreadable")
 
 
+@pytest.mark.slow
 def test_many_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     def save(number: int) -> None:
         sage = open_sage(tmp_path, tools="write")

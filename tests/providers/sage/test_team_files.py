@@ -123,6 +123,7 @@ def test_names_that_are_taken_get_a_number_and_a_file_is_replaced_only_if_allowe
     assert read(first, "sage://system/a.md") == "Two."
 
 
+@pytest.mark.slow
 def test_many_replicas_that_save_at_once_lose_nothing(replica: Callable[[], Sage], database: Database) -> None:
     replicas = [replica() for _ in range(4)]
 

@@ -363,6 +363,7 @@ def test_a_skill_that_is_too_large_for_hosts_is_broken(
     assert desk.listed()["skill://large/SKILL.md"]["description"] == f"Not a usable skill: {reason}"
 
 
+@pytest.mark.slow
 def test_a_skill_with_very_many_folders_is_broken(tmp_path: Path) -> None:
     desk = Desk(fill(tmp_path, {"skills/wide/SKILL.md": main("wide")}))
     for number in range(found_skills.MAX_LOOKS):

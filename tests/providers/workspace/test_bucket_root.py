@@ -125,6 +125,7 @@ def test_the_etag_is_that_of_the_store_and_an_unchanged_object_is_not_sent_again
         assert client.read("workspace://@docs/a.md", if_none_match=f'"x", "{changed.etag}"').unchanged
 
 
+@pytest.mark.slow
 def test_parts_of_a_large_object_join_exactly(tmp_path: Path, bucket: S3Server) -> None:
     text = "aé€😀z\n" * 60_000
     bucket.put("docs/big.txt", text)

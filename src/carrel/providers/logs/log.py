@@ -50,20 +50,28 @@ class Bounds(Value, frozen=True):
 
 
 class Retention(Value, frozen=True):
-    """How many logs of other machines are kept, for how long, and how many bytes they may have on disk."""
+    """How many logs of other machines are kept, for how long, and how many bytes they may have on disk.
+
+    `share` is how much of the number and of the bytes one caller may have, in percent.
+    """
 
     max_logs: int
     days: int
     total_bytes: int
+    share: int = 100
 
 
 class LogOrigin(Value, frozen=True):
-    """The job that sent a log. `key` is the hash of the sender's secret: only the sender may add to the log."""
+    """Where a log was sent from.
+
+    `key` is the hash of the sender's secret: only the sender may add to the log. `caller` is whose token was used.
+    """
 
     branch: str = ""
     commit: str = ""
     job: str = ""
     key: str = ""
+    caller: str = ""
 
     def meta(self) -> dict[str, object]:
         """Return the `_meta` of a list entry and of a read."""

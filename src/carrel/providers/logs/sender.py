@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from carrel.core.errors import ConfigError, Unreachable
 from carrel.providers.logs.log import STREAMS, Bounds, Kind, LogOrigin, State, now_ms
 from carrel.providers.logs.ring import LogLine, Stream
-from carrel.providers.logs.spool_lines import ORIGIN_KEYS, End, dropped_line, end_line, entry_line
+from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line
 from carrel.providers.logs.spooled_log import HEARTBEAT_S
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class LogSender:
 
 def _with_key(origin: LogOrigin, key: str) -> dict[str, str]:
     """Return the origin of a log in the form of its header, with the sender's key."""
-    return {**{name: str(getattr(origin, name)) for name in ORIGIN_KEYS}, "key": key}
+    return {**{name: str(getattr(origin, name)) for name in SENT_KEYS}, "key": key}
 
 
 _GITHUB: Final = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME"), ("GITHUB_SHA",), ("GITHUB_JOB",)

@@ -232,7 +232,7 @@ def file(folder: int, name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-HEADER_BYTES: Final = 4_096
+HEADER_BYTES: Final = 8_192
 """Bytes at the beginning of a file that contain its header."""
 _END_BYTES: Final = 1_024
 """Bytes at the end of a file that contain the line about the end."""

@@ -104,7 +104,9 @@ def _parse_origin(given: object) -> LogOrigin | None:
     return LogOrigin(**named)
 
 
-ORIGIN_KEYS: Final = ("branch", "commit", "job", "key")
+SENT_KEYS: Final = ("branch", "commit", "job", "key")
+ORIGIN_KEYS: Final = (*SENT_KEYS, "caller")
+"""What is kept of where a log comes from; of these, a sender gives all but the caller."""
 
 
 def header_line(facts: LogFacts) -> str:
@@ -118,7 +120,7 @@ def header_line(facts: LogFacts) -> str:
     }
     if facts.origin is not None:
         header["origin"] = {key: getattr(facts.origin, key) for key in ORIGIN_KEYS}
-    return f"{json.dumps(header)}\n"
+    return f"{json.dumps(header, ensure_ascii=False)}\n"  # shorter: the header has to fit `HEADER_BYTES`
 
 
 def dropped_line(entries: int, size: int) -> str:

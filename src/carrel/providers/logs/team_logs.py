@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from carrel.core.errors import ProviderError, RequestError
@@ -18,7 +18,7 @@ from carrel.core.store_address import StoreAddress
 from carrel.providers.logs import spool
 from carrel.providers.logs.log import KINDS, Kind, Retention
 from carrel.providers.logs.log_index import LogIndex, States
-from carrel.providers.logs.pushed_logs import PushedLogs
+from carrel.providers.logs.pushed_logs import Added, PushedLogs
 from carrel.providers.logs.spooled_log import SpoolBounds
 from carrel.providers.logs.uris import ID
 from carrel.stores.private_folder import PrivateFolder
@@ -68,21 +68,20 @@ class TeamLogs:
             [(generation,)] = session.execute("SELECT generation FROM generations WHERE kind = 'logs'").fetchall()
             self._follow(session, generation)
 
-    def append(self, kind: Kind, name: str, data: bytes) -> Mapping[str, object]:
-        """Add a batch to a log, which is begun if it does not exist; return its URI and its newest entry."""
-        refusal: ProviderError | None = None
-        answer: Mapping[str, object] = {}
+    def append(self, kind: Kind, name: str, data: bytes) -> Added:
+        """Add a batch to a log, which is begun if it does not exist; return what became of it."""
+        added: Added | ProviderError
         with self._writing() as session:
             try:
-                answer = self._pushed.append(kind, name, data)
-                session.record(f"logs://{kind}/{name}")
+                added = self._pushed.append(kind, name, data)
+                _record(session, added)
             except ProviderError as error:
                 if isinstance(error.__cause__, OSError):
                     raise
-                refusal = error  # there is no room, but old logs were removed and that is stored
-        if refusal is not None:
-            raise refusal
-        return answer
+                added = error  # there is no room, but old logs were removed and that is stored
+        if isinstance(added, ProviderError):
+            raise added
+        return added
 
     def restore(self, kind: Kind, name: str, data: bytes, modified_ns: int) -> None:
         """Write a whole log, in place of the old one."""
@@ -156,7 +155,8 @@ class TeamLogs:
             session.execute(f"DELETE FROM carrel_log_chunks WHERE {_NAME_KEY}", key)
             statement = f"UPDATE carrel_logs SET is_removed = true, size = 0, generation = ? WHERE {_NAME_KEY}"
             session.execute(statement, (session.generation, *key))
-            session.record(f"logs://{key[0]}/{key[1]}")
+            session.report(f"logs://{key[0]}/{key[1]}")
+            session.audit(f"logs://{key[0]}/{key[1]}", tool="logs.remove")
             del self._known[key]
         for key, status in present.items():
             known = self._known.get(key)
@@ -210,6 +210,15 @@ class TeamLogIndex(LogIndex):
             return self._seen  # nothing is known to have changed
         self._seen = super()._states()
         return self._seen
+
+
+def _record(session: StoreSession, added: Added) -> None:
+    """Report a batch to other servers; the beginning and the end of a log go to the audit record too."""
+    session.report(added.uri)
+    if added.before is None:
+        session.audit(added.uri, None, added.after, tool="logs.begin")
+    if added.has_ended:
+        session.audit(added.uri, added.before, added.after, tool="logs.end")
 
 
 def _state_of(status: os.stat_result) -> tuple[int, int, int]:

@@ -22,6 +22,11 @@ class ScopeRows(Protocol):
 class ScopesConnection(Protocol):
     """A running transaction."""
 
+    @property
+    def audited_children(self) -> int | None:
+        """How many children the ETag of a scope names, where changes are kept with their ETags; else None."""
+        ...
+
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> ScopeRows: ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object: ...
@@ -50,8 +55,11 @@ class ScopesConnection(Protocol):
         """Allow long texts inside the block."""
         ...
 
-    def record(self, uri: str) -> None:
-        """Report to other servers that a resource of scopes, and perhaps others, change with this transaction."""
+    def record(self, uri: str, before: str | None = None, after: str | None = None) -> None:
+        """Report to other servers that a resource changes with this transaction, and others of scopes with it.
+
+        `before` and `after` are its ETags, for the audit record of a team.
+        """
         ...
 
 

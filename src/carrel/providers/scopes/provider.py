@@ -42,7 +42,7 @@ from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
 from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH, TreeQuery
-from carrel.providers.scopes.values import SCOPE_URI, Scope, check_alias, hex_sha256, normalise_alias
+from carrel.providers.scopes.values import MAX_CHILDREN, SCOPE_URI, Scope, check_alias, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
     from carrel.providers.scopes.connection import ScopesStore
@@ -88,7 +88,7 @@ class Scopes(Provider):
         db: Place = Place(DEFAULT),
         tools: ToolLevel = "read",
         max_nodes_ceiling: Ceiling = Ceiling(DEFAULT_NODES),
-        max_children_listed: Ceiling = Ceiling(10_000),
+        max_children_listed: Ceiling = Ceiling(MAX_CHILDREN),
         list_roots: int = 100,
         ttl_ms: int = 0,
     ) -> None:
@@ -283,7 +283,7 @@ class Scopes(Provider):
         if self._address is not None:
             from carrel.providers.scopes.team_store import TeamStore  # loads the database's driver
 
-            return TeamStore(self._address)
+            return TeamStore(self._address, max_children=self._max_children)
         from carrel.providers.scopes.store import Store  # loads SQLite
 
         return Store(self._location)

@@ -66,6 +66,9 @@ class StatementDeadline:
 class StoreConnection(sqlite3.Connection):
     """A connection with bounded statements; `checked` is the version of the schema that was checked."""
 
+    audited_children: int | None = None
+    """A file of one machine keeps no audit record."""
+
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self.deadline = StatementDeadline()
@@ -104,7 +107,7 @@ class StoreConnection(sqlite3.Connection):
         pages, size = (self.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
         return float(pages * size)
 
-    def record(self, uri: str) -> None:
+    def record(self, uri: str, before: str | None = None, after: str | None = None) -> None:
         """Do nothing: other servers notice the commit itself."""
 
     @contextmanager

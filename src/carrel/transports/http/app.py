@@ -24,7 +24,7 @@ from carrel.catalog.access import Access, ActingAs
 from carrel.core import limits
 from carrel.core.errors import ConfigError, ProtocolError, ProviderError, RequestError
 from carrel.core.version import __version__
-from carrel.server.ratelimit import Allowance
+from carrel.server.ratelimit import Allowances
 from carrel.server.server import Server
 from carrel.transports.http.asgi import BEGUN, MCP_PATH, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http.guard import Guard, Refusal
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 _HEALTH: Final = b"/-/health"
 _READY: Final = b"/-/ready"
 _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
-_MAX_CALLERS: Final = 1_024
 _GRACE_S: Final = 1
 
 
@@ -60,6 +59,7 @@ class App:
         pages: "Callable[[App], Pages] | None" = None,
         visits: Visits | None = None,
         shared: SharedSessions | None = None,
+        allowances: Allowances | None = None,
     ) -> None:
         self._server = server
         self._guard = guard
@@ -72,7 +72,7 @@ class App:
         self._visits = visits
         self.outboxes: set[Outbox] = set()
         """The event streams of pages."""
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances = allowances or Allowances()
         self.lobby: Lobby[object] = Lobby()
         self._is_ending = False
 
@@ -185,19 +185,11 @@ class App:
         request.access = access
         if request.on_let_in is not None:
             request.on_let_in()
-        request.allowance = self._allowance_of(access.name)
+        request.allowance = self._allowances.of(access.name)
         request.metadata_url = self._guard.metadata_url(request)
 
-    def _allowance_of(self, name: str) -> Allowance:
-        found = self._allowances.get(name)
-        if found is None:
-            while len(self._allowances) >= _MAX_CALLERS:
-                del self._allowances[next(iter(self._allowances))]
-            found = self._allowances[name] = Allowance()
-        return found
-
     async def _reply_metadata(self, request: Request) -> None:
-        schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.provider.schemes}
+        schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.permissions}
         metadata = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
         if metadata is None:
             await request.refuse(404, "No authorization server is configured")
