@@ -217,7 +217,7 @@ class Bus:
 
 
 async def _settle(client: Client, seconds: int) -> None:
-    """Wait until the server has answered everything. The ping of a `flush` overtakes what waits; the second does not."""
+    """Wait until the server has answered everything. A first ping overtakes what waits; the second does not."""
     for _ in range(2):
         await client.flush(seconds)
 
