@@ -22,6 +22,7 @@ import pytest
 
 from deploy.balancer import Balancer
 from deploy.team import Team, carrel
+from tests.support.nats import NatsServer
 from tests.support.team_client import TeamClient, follow
 from tests.support.team_killing import FOLLOWERS, killed
 from tests.support.waiting import until
@@ -127,6 +128,35 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
     assert not follower.is_alive()
     assert "Garden 3" in seen[-1]
     assert cuts, "each replica was killed once, and the stream was at one of them"
+
+
+@pytest.mark.slow
+def test_changes_reach_all_replicas_over_a_bus_and_also_while_it_is_away(tmp_path: Path, store_url: str) -> None:
+    with NatsServer(tmp_path).running() as bus:
+        team = Team(tmp_path / "team", store_url, others={"CARREL_BUS_URL": bus.url})
+        ended = threading.Event()
+        try:
+            team.start()
+            carrel(team, "scopes", "create", "Garden", "--alias", "garden")
+            seen: list[list[str]] = []
+            for port in team.ports():
+                client = TeamClient(port)
+                client.open()
+                client.call("resources/subscribe", {"uri": SCOPE})
+                seen.append([])
+                threading.Thread(target=follow, args=(port, client, SCOPE, seen[-1], ended), daemon=True).start()
+            for number in range(4):
+                if number == 1:
+                    bus.stop()
+                elif number == 2:
+                    bus.start()
+                title = f"Garden {number}"
+                carrel(team, "scopes", "update", "garden", "--title", title)
+                for texts in seen:
+                    until(lambda texts=texts, title=title: any(title in text for text in texts), 60)  # type: ignore[misc]
+        finally:
+            ended.set()
+            team.stop()
 
 
 @pytest.mark.slow

@@ -195,7 +195,7 @@ class Bus:
             heard()
 
         await client.subscribe(self.address.subject, cb=hear)
-        await client.flush(CONNECT_S)
+        await _settle(client, CONNECT_S)
         heard()
 
     def _publish_soon(self) -> None:
@@ -205,7 +205,6 @@ class Bus:
     async def _publish(self) -> None:
         if self._client is not None:
             await self._client.publish(self.address.subject, b"")
-            await self._client.flush(CONNECT_S)
 
     async def _finish(self) -> None:
         client, self._client = self._client, None
@@ -213,8 +212,14 @@ class Bus:
             self._keeper.cancel()
         if client is not None:
             with suppress(*_FAILURES):
-                await client.flush(FLUSH_S)
+                await _settle(client, FLUSH_S)
             await _close(client)
+
+
+async def _settle(client: Client, seconds: int) -> None:
+    """Wait until the server has answered everything. A first ping overtakes what waits; the second does not."""
+    for _ in range(2):
+        await client.flush(seconds)
 
 
 async def _close(client: Client) -> None:

@@ -48,8 +48,8 @@ class ChangeFeed:
         Raise ConfigError if there is a bus that cannot be used.
         """
         if self._database.bus is not None:
+            self._database.bus.listen(self._signalled.set)  # first: then a start fails that may not subscribe
             self._database.bus.start()
-            self._database.bus.listen(self._signalled.set)
         with suppress(StoreUnavailable), self._database.connection() as connection:
             self._token = changes_since(connection, "").token
         self._thread.start()
