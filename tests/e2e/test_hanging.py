@@ -24,7 +24,7 @@ import pytest
 from tests.support.http_asking import JSON, META, legacy
 from tests.support.waiting import PATIENCE_S, patience_s, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 END_S = patience_s(2.0 + 0.5)

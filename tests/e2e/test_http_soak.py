@@ -11,6 +11,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from carrel.core.limits import MAX_WORKER_THREADS, WORKER_THREADS
 from tests.e2e.http_desk import serving
 from tests.support.flatness import Flatness, State, state_of
@@ -185,6 +187,7 @@ async def settled(port: int, pid: int, handles: int, threads: int) -> State:
         await connection.close()
 
 
+@pytest.mark.alone
 def test_nothing_grows(carrel: str, project: Path) -> None:
     (project / "large.txt").write_text("x" * 3_000_000, "utf-8")
     with serving(carrel, project, "--no-token") as desk:
