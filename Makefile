@@ -50,7 +50,7 @@ demo: $(READY) ## See what a desk holds, through a real MCP client
 	@$(BIN)/python examples/demo.py
 
 .PHONY: team
-team: $(READY) ## A team desk on this machine: a real Postgres, three replicas and a balancer
+team: $(READY) ## A team desk on this machine: Postgres, an S3 store, NATS, three replicas and a balancer
 	@$(BIN)/python -m deploy.team
 
 .PHONY: check
@@ -113,6 +113,7 @@ bench-providers: $(READY) ## Measure the providers beside what they are made of;
 	$(BIN)/python -m bench.mounts
 	$(BIN)/python -m bench.logs --json bench/results/logs.json
 	$(BIN)/python -m bench.search --json bench/results/search.json
+	$(BIN)/python -m bench.explorer --check --json bench/results/explorer.json
 	$(BIN)/python -m bench.history --check --json bench/results/history.json
 	$(BIN)/python -m bench.tokens --json bench/results/tokens.json
 
@@ -126,6 +127,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.mounts --smoke --check
 	$(BIN)/python -m bench.logs --smoke --check
 	$(BIN)/python -m bench.search --smoke --check
+	$(BIN)/python -m bench.explorer --smoke --check
 	$(BIN)/python -m bench.history --smoke --check
 	$(BIN)/python -m bench.tokens --smoke --check
 

@@ -9,83 +9,30 @@ clients ask for an expression that few files match: searches at the same time sh
 """
 
 import argparse
-import http.client
 import json
-import os
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from bench.search import late, questions, questions_about, write_tree
+from bench.serving import Page, complete_index, serving
 
 LIMIT_MS: Final = 80.0
 TYPED: Final = 12
 """Queries that are typed."""
 SLOW: Final = r"/[a-z]+q[^u]\d[A-Z]/"
 SLOW_CLIENTS: Final = 3
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-class Page:
-    """One connection to a server, as a page in a browser has it."""
-
-    def __init__(self, url: str, token: str, pid: int) -> None:
-        self._where, self._token, self._pid = urlsplit(url), token, pid
-        self._connection = http.client.HTTPConnection(self._where.hostname or "", self._where.port, timeout=60)
-
-    def beside(self) -> "Page":
-        """Return another connection to the same server."""
-        return Page(self._where.geturl(), self._token, self._pid)
-
-    def ask(self, query: str) -> tuple[float, int]:
-        """Search; return the milliseconds until the whole answer was there, and how many hits it has."""
-        started = time.perf_counter()
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        self._connection.request("GET", f"/-/search?q={quote(query)}", headers=headers)
-        answer = self._connection.getresponse()
-        content = answer.read()
-        took_ms = (time.perf_counter() - started) * 1_000
-        if answer.status != http.HTTPStatus.OK:
-            raise SystemExit(f"{query}: {answer.status} {content.decode()}")
-        return took_ms, len(json.loads(content)["hits"])
-
-    def core_ms(self) -> float:
-        """Return the processor time that the server has used."""
-        fields = Path(f"/proc/{self._pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * 1_000 / _TICKS
-
-
-@contextmanager
-def serving(tree: Path, home: Path) -> Iterator[Page]:
-    """Complete the index of a tree, and serve it."""
-    environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_STATE_HOME": str(home)}
-    carrel = [sys.executable, "-P", "-m", "carrel"]
-    subprocess.run(
-        [*carrel, "search", "--index", "--project", str(tree)], env=environment, check=True, capture_output=True
-    )
-    command = [*carrel, "serve", "--http", "0", "--project", str(tree)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        url = token = ""
-        for line in process.stderr:
-            url = (re.findall(r"listening on (\S+)", line) or [url])[0]
-            token = (re.findall(r"CARREL_TOKEN=(carrel_[\w-]+)", line) or [token])[0]
-            if url and (token or "no token" in line):
-                break
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        try:
-            yield Page(url, token, process.pid)
-        finally:
-            process.terminate()
+def ask(page: Page, query: str) -> tuple[float, int]:
+    """Search; return the milliseconds until the whole answer was there, and how many hits it has."""
+    answer = page.get(f"/-/search?q={quote(query)}")
+    return answer.ms, len(json.loads(answer.body)["hits"])
 
 
 def typed(queries: list[str]) -> Iterator[str]:
@@ -96,29 +43,29 @@ def typed(queries: list[str]) -> Iterator[str]:
 
 def measure(page: Page, queries: list[str]) -> tuple[list[float], float]:
     """Type queries; return the milliseconds of each answer, and the server's processor time for one."""
-    page.ask("warm")
-    page.ask("warm")
+    ask(page, "warm")
+    ask(page, "warm")
     before = page.core_ms()
-    taken = [page.ask(text)[0] for text in typed(queries)]
+    taken = [ask(page, text)[0] for text in typed(queries)]
     return taken, (page.core_ms() - before) / len(taken)
 
 
 def measure_beside(page: Page, query: str, times: int = 30) -> tuple[float, float, float]:
     """Return the milliseconds of a quick search alone, beside slow ones, and of those; medians."""
-    alone = [page.ask(query)[0] for _ in range(times)]
+    alone = [ask(page, query)[0] for _ in range(times)]
     is_over = threading.Event()
     slow: list[float] = []
 
     def ask_slowly(own: Page) -> None:
         while not is_over.is_set():
-            slow.append(own.ask(SLOW)[0])
+            slow.append(ask(own, SLOW)[0])
 
     threads = [threading.Thread(target=ask_slowly, args=(page.beside(),)) for _ in range(SLOW_CLIENTS)]
     for thread in threads:
         thread.start()
     while len(slow) < SLOW_CLIENTS:  # all of them are at it
-        page.ask(query)
-    beside = [page.ask(query)[0] for _ in range(times)]
+        ask(page, query)
+    beside = [ask(page, query)[0] for _ in range(times)]
     is_over.set()
     for thread in threads:
         thread.join()
@@ -139,6 +86,7 @@ def main() -> int:
             write_tree(tree, given.files)
         every = questions_about(tree, TYPED * 5) if given.tree else questions(TYPED * 5)
         queries = [query for query in every if not query.startswith("/")][:TYPED]
+        complete_index(tree, Path(name))
         with serving(tree, Path(name)) as page:
             taken, core_ms = measure(page, queries)
             alone, beside, slow = measure_beside(page, queries[0])

@@ -1,4 +1,4 @@
-"""A team desk on this machine, without containers: a real Postgres, three replicas, and a balancer in front of them.
+"""A team desk on this machine, without containers: Postgres, an S3 store, NATS, three replicas, and a balancer.
 
 `make team` runs this until Ctrl-C. Everything it needs comes from packages; nothing is left behind.
 """
@@ -10,14 +10,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deploy.balancer import Balancer
+from tests.support.nats import NatsServer
 from tests.support.postgres import PostgresServer
+from tests.support.s3_servers import seaweed_server
 
 CARREL = str(Path(sys.executable).parent / "carrel")
 REPLICAS = 3
+BUCKET = "team"
+DOCUMENT = "# Tomatoes\n\nWater them in the morning.\n"
 
 
 class TeamReplica:
@@ -28,7 +32,19 @@ class TeamReplica:
         self._folder = folder
         self._environment = environment
         self._process: subprocess.Popen[str] | None = None
+        self._is_running = False
         self.port = 0
+
+    @property
+    def pid(self) -> int:
+        """The process, once it was started."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and listens."""
+        return self._is_running
 
     def start(self) -> None:
         """Start, and return when it listens."""
@@ -44,6 +60,7 @@ class TeamReplica:
             if "listening on" in line:
                 self.port = int(line.rsplit(":", 1)[1].split("/")[0])
             if self.port and "no token" in line:
+                self._is_running = True
                 return
         raise RuntimeError("".join(seen))
 
@@ -51,6 +68,7 @@ class TeamReplica:
         """Stop it; return its exit code."""
         if self._process is None:
             return 0
+        self._is_running = False
         self._process.send_signal(how)
         code = self._process.wait(15)
         if self._process.stderr is not None:
@@ -60,13 +78,18 @@ class TeamReplica:
 
 
 class Team:
-    """A store and its replicas."""
+    """A store and its replicas. `settings` are those of the user of every replica, `others` further variables."""
 
-    def __init__(self, folder: Path, store_url: str, replicas: int = REPLICAS) -> None:
+    def __init__(
+        self, folder: Path, store_url: str, settings: str = "", others: Mapping[str, str] | None = None
+    ) -> None:
         places = {"HOME": str(folder), "XDG_STATE_HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
         self.store_url = store_url
-        self.environment = {**os.environ, **places, "CARREL_STORE_URL": store_url}
-        folders = [folder / f"replica{number}" for number in range(1, replicas + 1)]
+        self.environment = {**os.environ, **places, **(others or {}), "CARREL_STORE_URL": store_url}
+        self.environment["XDG_CONFIG_HOME"] = str(folder / "config")
+        (folder / "config" / "carrel").mkdir(parents=True)
+        (folder / "config" / "carrel" / "config.toml").write_text(settings, "utf-8")
+        folders = [folder / f"replica{number}" for number in range(1, REPLICAS + 1)]
         self.replicas = [TeamReplica(one, self.environment) for one in folders]
 
     def ports(self) -> Sequence[int]:
@@ -84,11 +107,21 @@ class Team:
 
 
 @contextlib.contextmanager
-def running_store(folder: str) -> Iterator[str]:
-    """Run a Postgres of our own below a folder, and yield the URL of its database."""
-    Path(folder).chmod(0o755)  # Postgres runs as another user where this one is root
-    with PostgresServer(Path(folder) / "postgres").running() as server:
-        yield server.url
+def running_team(folder: Path) -> Iterator[Team]:
+    """Run a Postgres, an S3 store with a document, a NATS server, and the replicas that use them."""
+    folder.chmod(0o755)  # Postgres runs as another user where this one is root
+    for name in ("s3", "nats"):
+        (folder / name).mkdir()
+    with contextlib.ExitStack() as until_ended:
+        postgres = until_ended.enter_context(PostgresServer(folder / "postgres").running())
+        s3 = until_ended.enter_context(seaweed_server(folder / "s3", BUCKET))
+        nats = until_ended.enter_context(NatsServer(folder / "nats").running())
+        s3.put("handbook/tomatoes.md", DOCUMENT)
+        roots = f'[workspace.roots]\ndocs = "s3://{BUCKET}/handbook"\n'
+        team = Team(folder / "team", postgres.url, roots, {**s3.environment, "CARREL_BUS_URL": nats.url})
+        until_ended.callback(team.stop)
+        team.start()
+        yield team
 
 
 def carrel(team: Team, *words: str) -> str:
@@ -100,35 +133,49 @@ def carrel(team: Team, *words: str) -> str:
 
 
 async def demonstrate(team: Team, url: str, balancer: Balancer) -> None:
-    """Write once, read on every replica, and show which replica answered."""
+    """Write once, read on every replica, read a shared document, and show which replica answered."""
     await asyncio.to_thread(carrel, team, "scopes", "create", "Grow tomatoes", "--alias", "tomatoes")
     for _ in range(6):
         read = await asyncio.to_thread(carrel, team, "cat", "scopes://scope/tomatoes", "--server", url)
         assert "Grow tomatoes" in read
+    document = await asyncio.to_thread(carrel, team, "cat", "workspace://@docs/tomatoes.md", "--server", url)
+    assert document == DOCUMENT
     shares = ", ".join(f"{count} by the replica on port {port}" for port, count in sorted(balancer.served.items()))
-    print(f"A task was written once and read six times through the balancer: {shares}.")
+    print(
+        f"A task was written once and read six times through the balancer, then a document of the S3 store: {shares}."
+    )
+    print(f"workspace://@docs/tomatoes.md says: {document.splitlines()[-1]}")
 
 
-async def main() -> None:
+async def show(team: Team, *, is_once: bool) -> None:
+    """Run a balancer, and show the team desk until it is interrupted."""
+    balancer = Balancer(team.ports)
+    url = f"http://127.0.0.1:{await balancer.start()}/mcp"
+    parts = f"a Postgres, an S3 store, a NATS bus and {REPLICAS} replicas, on ports {list(team.ports())}"
+    print(f"The team desk is at {url}: {parts}.")
+    await demonstrate(team, url, balancer)
+    print(f"Connect a host to it: carrel connect HOST --http {url}")
+    print(f"Use its store: CARREL_STORE_URL='{team.store_url}' carrel scopes list")
+    if not is_once:
+        print("Ctrl-C ends it.", flush=True)
+        await asyncio.Event().wait()
+    await balancer.stop()
+
+
+def main() -> None:
     """Run the team desk until it is interrupted."""
-    ended = asyncio.Event()
-    for how in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(how, ended.set)
-    with tempfile.TemporaryDirectory(prefix="carrel-team-") as named, contextlib.ExitStack() as until_ended:
-        team = Team(Path(named), until_ended.enter_context(running_store(named)))
-        team.start()
-        until_ended.callback(team.stop)
-        balancer = Balancer(team.ports)
-        url = f"http://127.0.0.1:{await balancer.start()}/mcp"
-        print(f"The team desk is at {url}: a Postgres and {REPLICAS} replicas, on ports {list(team.ports())}.")
-        await demonstrate(team, url, balancer)
-        print(f"Connect a host to it: carrel connect HOST --http {url}")
-        print(f"Use its store: CARREL_STORE_URL='{team.store_url}' carrel scopes list")
-        if "--once" not in sys.argv:
-            print("Ctrl-C ends it.", flush=True)
-            await ended.wait()
-        await balancer.stop()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        tempfile.TemporaryDirectory(prefix="carrel-", dir="/tmp", ignore_cleanup_errors=True) as named,
+        contextlib.suppress(KeyboardInterrupt),
+        running_team(Path(named)) as team,
+    ):
+        try:
+            asyncio.run(show(team, is_once="--once" in sys.argv))
+        finally:
+            for how in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(how, signal.SIG_IGN)  # the end takes a moment, and leaves nothing behind
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -608,7 +608,7 @@ def test_a_project_turns_no_protection_off_before_it_is_trusted(project: Path, h
     [
         ("[server]\npage_size = 0\n", "[server] page_size: expected a whole number from 1 to 100000, got 0"),
         ("[logs]\nmax_logs = 0\n", "[logs] max_logs: expected a whole number, 1 or more"),
-        ("[logs]\nmax_bytes = 1\n", "[logs]: max_bytes is at least 64, max_entries at least 1"),
+        ("[logs]\nmax_bytes = 1\n", "[logs]: max_bytes must be at least 64, max_entries at least 1"),
     ],
 )
 def test_a_value_out_of_bounds_is_told_with_its_file(project: Path, home: Path, text: str, told: str) -> None:

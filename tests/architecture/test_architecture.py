@@ -77,6 +77,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "nh3": ("explorer.rendering",),
     "numpy": ("search.semantic",),
     "obstore": ("buckets",),
+    "nats": ("stores",),
     "psycopg": ("stores",),
     "psycopg_pool": ("stores",),
     "pygments": ("explorer.rendering",),

@@ -46,17 +46,19 @@ class Desk:
         """The local token."""
         return (Path(self.environment["XDG_STATE_HOME"]) / "carrel/local-token").read_text(encoding="ascii").strip()
 
-    def listen(self) -> None:
-        """Wait until it serves, and has printed its link; then read on, so that it can go on writing."""
+    def listen(self, *, has_link: bool = True) -> None:
+        """Wait until it serves, and has printed its link if it has one; then read on, so that it can go on writing."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said.append(line)
             if found := re.search(r"(http://\S+)/mcp", line):
                 self.origin = found[1]
+                if not has_link:
+                    break
             if found := re.search(r"(http://\S+?)(/-/open\?\S+)", line):
                 self.origin, self.link = found[1], found[1] + found[2]
                 break
-        assert self.link, "".join(self.said)
+        assert self.link if has_link else self.origin, "".join(self.said)
         self._draining = threading.Thread(target=self._drain, daemon=True)
         self._draining.start()
 
@@ -139,14 +141,16 @@ def surroundings(home: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serving(project: Path, home: Path, flags: Sequence[str] = (), port: int = 0) -> Iterator[Desk]:
-    """Start a desk on a free port, and stop it."""
+def serving(
+    project: Path, home: Path, flags: Sequence[str] = (), port: int = 0, *, opens: bool = True
+) -> Iterator[Desk]:
+    """Start a desk on a free port, and stop it; without `opens`, it prints no link."""
     environment = surroundings(home)
-    command = [CARREL, "serve", "--http", str(port), "--open", "--project", str(project), *flags]
+    command = [CARREL, "serve", "--http", str(port), *["--open"] * opens, "--project", str(project), *flags]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=project) as process:
         desk = Desk(process, project, environment)
         try:
-            desk.listen()
+            desk.listen(has_link=opens)
             yield desk
         finally:
             desk.stop()

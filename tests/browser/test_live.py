@@ -170,7 +170,7 @@ def test_a_server_that_ends_is_told_and_the_page_stays_readable(browser: Browser
         person.go(desk.link)
         person.go("/workspace/README.md")
         listening(person)
-        desk.process.terminate()
+        desk.stop()  # and wait: a second signal may end a process that is about to end with another code
         expect(person.page.get_by_role("status").first).to_contain_text(re.compile("lost|does not answer"))
         assert "Still to be read." in person.text("main")
 
@@ -215,3 +215,19 @@ def test_a_page_in_the_background_does_not_listen(person: Person) -> None:
     )
     stream = next(request for request in person.requests if "/-/events" in request.url)
     until(lambda: stream.failure is not None or _breathe(person))
+
+
+def test_a_browser_that_is_not_let_in_any_more_says_what_to_do_and_stops_asking(visit: Visiting, desk: Desk) -> None:
+    put(desk.project / "shut-out.txt", "before\n")
+    with visit() as person:
+        person.go("/workspace/shut-out.txt")
+        listening(person)
+        person.forgive("status of 401")
+        person.context.clear_cookies()
+        put(desk.project / "shut-out.txt", "after\n")
+        expect(person.page.get_by_role("status").first).to_contain_text("carrel open")
+        asked = len(person.requests)
+        person.page.evaluate("dispatchEvent(new Event('pageshow'))")
+        person.page.evaluate("1")
+        assert len(person.requests) == asked
+        expect(person.page.locator("main")).to_contain_text("before")

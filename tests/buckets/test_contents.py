@@ -57,7 +57,7 @@ def contents_of(bucket: ListedBucket, prefix: str = "") -> BucketContents:
 def test_names_are_keys_without_the_prefix_and_odd_ones_are_counted() -> None:
     keys = ["p/a.md", "p/b/c.md", "p/", "p/b//d.md", "p/../x", "p/e\tf", "p/back\\slash", "p/sub/", "q.md"]
     table = contents_of(ListedBucket(*keys), "p").look()
-    assert (table.names, table.odd) == (["a.md", "b/c.md", "sub/"], 4)
+    assert (table.names, table.unservable) == (["a.md", "b/c.md", "sub/"], 4)
 
 
 def test_a_folder_has_each_child_once_and_skips_what_is_deeper() -> None:

@@ -99,20 +99,84 @@ def test_a_place_without_a_slash_is_one_uri_and_what_is_below(catalog: Catalog) 
             catalog.read("workspace:///docs/guide.md2")
 
 
-def test_names_of_the_rest_are_not_offered(catalog: Catalog) -> None:
-    with pytest.raises(Denied):
-        catalog.complete("workspace:///{+path}{?start,length,lines}", "path", "", {})
-    assert catalog.templates() == ((), None)
+FILE = "workspace:///{+path}{?start,length,lines,outline}"
+
+
+def test_nothing_is_told_of_the_rest(catalog: Catalog) -> None:
     assert not may_see_all(("workspace",))
     assert catalog.instructions() == ""
+    assert [one.uri_template for one in catalog.templates()[0]] == [FILE]
+    with ActingAs(Access("nobody", frozenset({"logs:read"}))):
+        assert catalog.templates() == ((), None)
+        with pytest.raises(Denied):
+            catalog.complete(FILE, "path", "", {})
+
+
+@pytest.mark.parametrize(
+    ("value", "offered"),
+    [
+        ("", ["docs/deep/", "docs/guide.md"]),
+        ("d", ["docs/deep/", "docs/guide.md"]),
+        ("docs", ["docs/deep/", "docs/guide.md"]),
+        ("docs/g", ["docs/guide.md"]),
+        ("docs/deep/", ["docs/deep/more.md"]),
+        ("docs2/", []),
+        ("README", []),
+        ("docs/../src/", []),
+        ("docs/all/", []),
+    ],
+)
+def test_names_in_the_part_are_offered_and_no_others(
+    catalog: Catalog, tmp_path: Path, value: str, offered: list[str]
+) -> None:
+    (tmp_path / "docs" / "all").symlink_to("../src")
+    (tmp_path / "docs" / "link.py").symlink_to("../src/main.py")
+
+    completion = catalog.complete(FILE, "path", value, {})
+
+    assert (list(completion.values), completion.total, completion.has_more) == (offered, len(offered), False)
+
+
+def test_a_place_without_a_slash_is_offered_itself_and_not_what_begins_like_it(catalog: Catalog) -> None:
+    with ActingAs(Access("one", frozenset({"workspace:///docs:read", "workspace:///README.md:read"}))):
+        assert catalog.complete(FILE, "path", "", {}).values == ("README.md", "docs/")
+
+
+def test_names_of_the_rest_do_not_crowd_out_those_of_the_part(catalog: Catalog, tmp_path: Path) -> None:
+    for number in range(150):
+        (tmp_path / f"a{number}.md").write_text("x")
+        (tmp_path / f"docs-{number}.md").write_text("x")
+
+    completion = catalog.complete(FILE, "path", "", {})
+
+    assert completion.values == ("docs/deep/", "docs/guide.md")
+    assert not completion.has_more
 
 
 @pytest.mark.parametrize(
     "reference", ["workspace:///docs/{x}", "workspace:///docs/guide.md", "workspace:///docs/{+path}"]
 )
 def test_a_reference_in_the_part_offers_no_names_of_the_rest(catalog: Catalog, reference: str) -> None:
-    with pytest.raises(Denied):
-        catalog.complete(reference, "path", "", {})
+    try:
+        offered = catalog.complete(reference, "path", "", {}).values
+    except CarrelError:
+        return
+    assert set(offered) <= {"docs/deep/", "docs/guide.md"}
+
+
+def test_a_link_that_leads_out_of_the_part_is_not_listed(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "docs" / "all").symlink_to("../src")
+    (tmp_path / "docs" / "link.py").symlink_to("../src/main.py")
+    (tmp_path / "docs" / "own.md").symlink_to("deep/more.md")
+    shown = ["deep", "guide.md", "own.md"]
+
+    assert [one.name for one in catalog.read_folder("workspace:///docs").entries] == shown
+    assert [entry.uri.rpartition("/")[2] for entry in catalog.page().entries] == ["more.md", "guide.md", "own.md"]
+    assert [(item.uri or "").rpartition("/")[2] for item in catalog.read("workspace:///docs/").items] == shown
+    outline = text_of(catalog, "workspace:///docs/?outline")
+    assert "3 files" in outline
+    assert "link.py" not in outline
+    assert catalog.browse(Asked(prefix="workspace://")).total == 3
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_change_of_a_variant_is_told_to_each_variant(listen: Listen) -> None:
     assert [ear.next() for ear in ears] == ["a:///1", "a:///1?length=1", "a:///1?start=2"]
 
 
-def test_nobody_is_told_of_what_he_did_not_ask_for(listen: Listen) -> None:
+def test_a_subscriber_hears_only_of_what_it_subscribed_to(listen: Listen) -> None:
     shelf = Eventful("a", {"1": "one", "2": "two"})
     watcher = watcher_of(shelf)
     first, second = listen(watcher, "a:///1"), listen(watcher, "a:///2")

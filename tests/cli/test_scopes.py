@@ -98,7 +98,7 @@ def test_status(run: Any) -> None:
     assert run("status", "task-1") == Ran(0, "TODO\n", "")
     assert run("status", "task-1", "in-progress") == Ran(0, "task-1: TODO -> IN_PROGRESS\n", "")
     assert run("status", "task-1", "archived") == Ran(0, "task-1: IN_PROGRESS -> ARCHIVED\n", "")
-    back = "(to bring it back: carrel scopes status task-1 --restore)"
+    back = "(to restore it: carrel scopes status task-1 --restore)"
     assert run("status", "task-1", "done") == Ran(1, "", f"Error: Scope is archived: task-1 {back}\n")
     assert run("status", "task-1", "done", "--restore") == Ran(0, "task-1: ARCHIVED -> DONE\n", "")
     assert run("status", "task-1", "--restore") == Ran(0, "task-1: DONE -> DONE\n", "")

@@ -82,7 +82,7 @@ def test_the_index_can_be_completed_first(run: Any) -> None:
         (("",), 2, "carrel: "),
         (("--in", "workspce", "x"), 2, "did you mean workspace"),
         (("--limit", "0", "x"), 2, "limit=0 (expected an integer from 1 to 100)"),
-        (("--after", "zzz", "x"), 2, "the place that the previous page names"),
+        (("--after", "zzz", "x"), 2, "the value that the previous page returned"),
         (("--limt", "3", "x"), 2, "No such option '--limt'"),
     ],
 )

@@ -126,3 +126,38 @@ def test_a_desk_says_which_store_it_uses_and_closes_it(
     assert desk.store is not None
     assert desk.store.generation("scopes") == 0
     desk.close()
+
+
+# The bus
+
+BUS = "nats://ann:s3cret@bus.example.org"
+
+
+def test_a_project_file_names_a_bus_only_with_trust(project: Path, tmp_path: Path) -> None:
+    file = project / "carrel.toml"
+    file.write_text(f'[bus]\nurl = "{BUS}"\nsubject = "our.desk"\n', encoding="utf-8")
+    environment = {"HOME": str(tmp_path / "home"), "CARREL_STORE_URL": URL}
+
+    before = load(str(project), environment)
+    trust(file, environment)
+    after = load(str(project), environment).store()
+
+    note = "[bus] url in carrel.toml is not in effect: it names a place outside the project"
+    assert before.notes == (f"{note}; run `carrel trust` to allow it",)
+    assert before.store() is not None
+    assert before.store().bus is None  # type: ignore[union-attr]
+    assert after is not None
+    assert repr(after.bus) == "BusAddress('bus.example.org:4222')"
+    assert after.bus is not None
+    assert after.bus.subject == "our.desk"
+
+
+def test_the_login_of_a_bus_is_never_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CARREL_STORE_URL", URL)
+    monkeypatch.setenv("CARREL_BUS_URL", BUS)
+
+    assert main(["config", "show", "--origin"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "nats://…@bus.example.org:4222" in shown
+    assert "s3cret" not in shown

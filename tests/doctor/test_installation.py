@@ -93,7 +93,8 @@ def test_a_package_that_is_missing_is_a_problem(ward: Ward, monkeypatch: pytest.
     ward.write(
         folder / "carrel-9.dist-info/METADATA",
         "Metadata-Version: 2.1\nName: carrel\nVersion: 9\n"
-        "Requires-Dist: no-such-package>=1\nRequires-Dist: x; extra == 'y'\n",
+        "Requires-Dist: no-such-package[part]>=1\n"
+        "Requires-Dist: x; extra == 'y'\nRequires-Dist: z[part]>=1; extra == 'y'\n",
     )
     monkeypatch.syspath_prepend(str(folder))
 

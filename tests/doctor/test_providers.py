@@ -196,7 +196,7 @@ def test_memory_that_cannot_be_read_is_noted(ward: Ward) -> None:
 
     found = ward.find(providers.provider_files)
     assert [(one.state, one.message) for one in found] == [
-        ("note", "sage: .sage/system/a b.md: not a name that can be asked for")
+        ("note", "sage: .sage/system/a b.md: no URI can have this name")
     ]
 
 

@@ -1,26 +1,29 @@
 """A team desk under fire: three replicas behind a balancer that chooses at random, one of them killed again and again.
 
-`python -m bench.team` measures the same for longer. Here, every request of both eras must be answered, and rightly.
+`python -m tests.support.team_killing 100000` does the same for longer. Here, every request of both eras must be
+answered, and rightly.
 """
 
 import asyncio
-import http.client
-import json
+import os
 import queue
 import random
+import re
 import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deploy.balancer import Balancer
 from deploy.team import Team, carrel
-from tests.support.http_asking import INITIALIZE, JSON, legacy, modern, modern_headers
+from tests.support.team_client import TeamClient, follow
+from tests.support.team_killing import FOLLOWERS, killed
 from tests.support.waiting import until
 
 CLIENTS = 4
@@ -64,49 +67,6 @@ def team_of_three(tmp_path: Path, store_url: str) -> Iterator[Team]:
         yield team
     finally:
         team.stop()
-
-
-class TeamClient:
-    """One caller: each request is a connection of its own, as a balancer gives it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._numbers = count(1)
-        self.session = ""
-
-    def post(self, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], Any]:
-        """Post one message; return the status, the headers and the answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
-        try:
-            connection.request("POST", "/mcp", body, headers)
-            response = connection.getresponse()
-            text = response.read()
-            return response.status, dict(response.getheaders()), json.loads(text) if text else None
-        finally:
-            connection.close()
-
-    def open(self) -> None:
-        """Open a legacy session."""
-        status, headers, _ = self.post(legacy("initialize", INITIALIZE), JSON)
-        assert status == 200
-        self.session = headers["mcp-session-id"]
-
-    def call(self, method: str, params: dict[str, object]) -> Any:
-        """Send one request of the session; return its result."""
-        number = next(self._numbers)
-        message = legacy(method, params, request_id=number)
-        status, _, answer = self.post(message, {**JSON, "mcp-session-id": self.session})
-        assert (status, answer["id"]) == (200, number), answer
-        return answer["result"]
-
-    def read(self, uri: str) -> str:
-        """Read a resource in the modern era; return its text."""
-        number = next(self._numbers)
-        message = modern("resources/read", {"uri": uri}, request_id=number)
-        status, _, answer = self.post(message, modern_headers("resources/read", uri))
-        assert (status, answer["id"]) == (200, number), answer
-        text: str = answer["result"]["contents"][0]["text"]
-        return text
 
 
 def talk(port: int, failed: list[BaseException]) -> None:
@@ -153,7 +113,8 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
         seen: list[str] = []
         cuts: list[str] = []
         ended = threading.Event()
-        follower = threading.Thread(target=follow, args=(port, client, seen, cuts, ended), daemon=True)
+        arguments = (port, client, SCOPE, seen, cuts, ended)
+        follower = threading.Thread(target=follow, args=arguments, daemon=True)
         follower.start()
         for number in range(4):
             title = f"Garden {number}"
@@ -168,29 +129,35 @@ def test_a_stream_that_is_cut_goes_on_elsewhere_and_misses_no_change(team: Team)
     assert cuts, "each replica was killed once, and the stream was at one of them"
 
 
-def follow(port: int, client: TeamClient, seen: list[str], cuts: list[str], ended: threading.Event) -> None:
-    """Follow the stream of a session as a client does: at each notification it reads, and after a cut it resumes."""
-    last_event = ""
-    while not ended.is_set():
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        resumed = {"last-event-id": last_event} if last_event else {}
-        try:
-            headers = {"accept": "text/event-stream", "mcp-session-id": client.session, **resumed}
-            connection.request("GET", "/mcp", headers=headers)
-            response = connection.getresponse()
-            while not ended.is_set() and (line := response.readline()):
-                if line.startswith(b"id: "):
-                    last_event = line[4:].strip().decode()
-                elif line.startswith(b"data: ") and b"resources/updated" in line:
-                    seen.append(TeamClient(port).read(SCOPE))
-            if not ended.is_set():
-                cuts.append(last_event)
-        except TimeoutError:
-            continue
-        except (OSError, http.client.HTTPException):
-            cuts.append(last_event)
-        finally:
-            connection.close()
+@pytest.mark.slow
+def test_make_team_shows_a_task_and_a_document_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "deploy.team"], cwd=root, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        printed = []
+        for line in process.stdout:
+            printed.append(line)
+            if "Ctrl-C" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all processes get it
+        code = process.wait(60)
+    assert code == 0, printed
+    assert "workspace://@docs/tomatoes.md says: Water them in the morning.\n" in printed
+    [port] = re.findall(r"http://127\.0\.0\.1:(\d+)/mcp: a Postgres", "".join(printed))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)), timeout=10)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.slow
+def test_0_of_some_thousand_requests_are_lost_or_answered_wrongly(tmp_path: Path, store_url: str) -> None:
+    outcome = killed(Team(tmp_path / "team", store_url), 4_000, 5)
+
+    assert (outcome["wrong"], outcome["requests"]) == (0, 4_000), outcome
+    assert outcome["writes_seen_by"] == 2 * FOLLOWERS
 
 
 def test_replicas_end_well_and_are_not_ready_meanwhile(team: Team) -> None:

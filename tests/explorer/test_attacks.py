@@ -1,6 +1,10 @@
 """Script injection through names, contents, log lines, task titles, memory, and the answers of others."""
 
+import json
+from html import unescape
 from pathlib import Path
+from time import process_time
+from urllib.parse import quote
 
 import pytest
 
@@ -80,3 +84,75 @@ def test_a_html_file_as_it_is_loads_nothing_and_runs_nothing(browsed: Browsed, p
 )
 def test_a_uri_is_never_html(browsed: Browsed, target: str) -> None:
     assert is_safe(browsed.get(target).body.decode())
+
+
+HIDDEN = "\u202e\u2066\u2069\u200f\u061c\x1b\x7f\x9b\u2028"
+"""Characters that would lie about what stands beside them."""
+
+
+def test_a_name_cannot_turn_the_writing_around(browsed: Browsed, project: Path) -> None:
+    name = f"invoice{HIDDEN}fdp.exe"
+    (project / name).write_text(f"turned {HIDDEN}\n", "utf-8")
+    (project / f"{HIDDEN}folder").mkdir()
+    address = f"/workspace/{quote(name)}"
+    uri = quote(f"workspace:///{quote(name)}", safe="")
+    pages = ["/workspace/", address, f"/-/explain?uri={uri}", f"/-/model?uri={uri}", "/-/search?q=turned"]
+    pages += [f"/workspace/{quote(HIDDEN)}folder", f"{address}?outline"]
+
+    for page in pages:
+        assert not set(browsed.page(page)) & set(HIDDEN), page
+    assert "invoice\\u202e" in browsed.page("/workspace/")
+    assert not set(browsed.get(f"/workspace/{quote(HIDDEN)}").body.decode()) & set(HIDDEN)
+
+
+def test_a_name_is_exact_in_the_data_of_a_page(browsed: Browsed, project: Path) -> None:
+    name = f"invoice{HIDDEN}fdp.exe"
+    (project / name).write_text("x\n", "utf-8")
+
+    assert name in [row["name"] for row in browsed.get("/workspace/.json", {}).json["children"]]
+
+
+def test_the_exact_answer_means_the_same_where_it_shows_escapes(browsed: Browsed, project: Path) -> None:
+    (project / "x.txt").write_text(f"a{HIDDEN}\U000e0041b\n", "utf-8")
+    page = browsed.page("/-/model?uri=workspace:///x.txt")
+    shown = unescape(page.rpartition('aria-label="The answer of the protocol">')[2].partition("</pre>")[0])
+
+    told = json.loads(shown)
+    assert told["result"]["contents"][0]["text"] == f"a{HIDDEN}\U000e0041b\n"
+
+
+def test_a_query_is_sent_back_as_it_came(browsed: Browsed) -> None:
+    page = browsed.page(f"/-/search?q={quote('a' + HIDDEN)}&path={quote(HIDDEN)}")
+
+    assert f'value="a{HIDDEN}"' in page
+    assert f'value="{HIDDEN}"' in page
+
+
+HEAVY = {
+    "line.py": "x = '" + "a" * 3_000_000,
+    "line.md": "a" * 3_000_000,
+    "wide.json": "[" + "1," * 1_000_000 + "1]",
+    "deep.json": "[" * 30_000 + "]" * 30_000,
+    "quotes.md": ">" * 30_000 + " x",
+    "emphasis.md": "*a **b " * 9_000,
+    "headings.md": "# a\n" * 15_000,
+    "pictures.md": "![" * 4_900,
+    "table.md": "|" * 20_000 + "\n" + "|-" * 20_000,
+    "colours.log": "\x1b[31m" * 12_000,
+    "quotes.csv": '"' * 60_001,
+    "hunk.diff": "@@ -1,999999999999 +1 @@\n" + "+x\n" * 20_000,
+    "lists.yaml": "- " * 30_000,
+    "tags.html": "<script>" * 8_000,
+    "words.rb": "%w(" * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_no_file_makes_a_page_that_is_large_or_takes_long(browsed: Browsed, project: Path, name: str) -> None:
+    (project / name).write_text(HEAVY[name], "utf-8")
+    before = process_time()
+    page = browsed.page(f"/workspace/{name}")
+
+    assert process_time() - before < 10
+    assert len(page) < 3_000_000
+    assert is_safe(page.replace("&lt;", ""))

@@ -3,10 +3,13 @@
 import asyncio
 import os
 from pathlib import Path
+from time import time
 
 import pytest
 
-from tests.support.explorer_desk import Browsed
+from carrel.catalog.access import Access
+from carrel.transports.http.visits import COOKIE_S
+from tests.support.explorer_desk import Browsed, Clock
 from tests.support.http_asking import asking
 
 
@@ -41,3 +44,36 @@ def test_what_a_caller_may_not_read_is_not_watched(guarded: Browsed) -> None:
             assert found.uris == set()
 
     asyncio.run(talk())
+
+
+def test_a_stream_ends_when_its_cookie_has_expired(project: Path) -> None:
+    clock = Clock()
+    browsed = Browsed(project, {}, clock=clock)
+    cookie = browsed.let_in()
+
+    async def talk() -> None:
+        target = "/-/events?uri=workspace:///README.md"
+        async with asking(browsed.app, "GET", target, {"cookie": cookie}) as exchange:
+            assert await exchange.parts.get() is not None
+            assert exchange.status == 200
+            clock.now += COOKIE_S
+            for outbox in browsed.app.outboxes:
+                outbox.wake()
+            assert await exchange.message() is None
+        assert browsed.desk.server.watcher.subscriptions() == ()
+
+    asyncio.run(talk())
+    browsed.close()
+
+
+def test_a_stream_is_woken_when_its_token_expires(project: Path) -> None:
+    browsed = Browsed(project, {"brief": Access("token brief", None, time() + 0.2)})
+
+    async def talk() -> None:
+        target = "/-/events?uri=workspace:///README.md"
+        async with asking(browsed.app, "GET", target, {"authorization": "Bearer brief"}) as exchange:
+            assert await exchange.message() is None
+            assert exchange.status == 200
+
+    asyncio.run(talk())
+    browsed.close()

@@ -1,5 +1,8 @@
 """Home: what is on the desk and why, for each caller only what they may read."""
 
+from carrel.app.app import Choice
+from carrel.catalog.access import Access, ActingAs
+from carrel.explorer.home import reason
 from tests.support.explorer_desk import Browsed
 
 
@@ -37,3 +40,11 @@ def test_home_answers_in_the_form_that_a_client_prefers(browsed: Browsed) -> Non
     assert browsed.get("/", {"accept": "application/json"}).headers["content-type"] == "application/json"
     assert browsed.get("/", {"accept": "*/*"}).headers["content-type"].startswith("text/html")
     assert browsed.get("/", {}).headers["content-type"].startswith("text/html")
+
+
+def test_only_a_person_who_may_do_everything_sees_where_the_settings_stand(browsed: Browsed) -> None:
+    choice = Choice("friend", "served", "mount carrel, from /home/ada/.config/carrel/config.toml")
+
+    assert reason(browsed.desk, choice) == choice.why
+    with ActingAs(Access("token friend", frozenset({"friend:read"}))):
+        assert reason(browsed.desk, choice) == "mount carrel, from …/config.toml"

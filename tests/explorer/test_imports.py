@@ -12,6 +12,7 @@ import pytest
 from carrel.client.client import Client
 from tests.browser.desk import CARREL, serving, surroundings
 from tests.support.sage_folder import put
+from tests.support.waiting import until
 
 ONLY_FOR_PAGES = ("carrel.explorer", "jinja2", "markupsafe", "markdown_it", "nh3", "pygments")
 IMPORTED = re.compile(r"^import time:.*\|\s*(\S+)$", re.MULTILINE)
@@ -41,7 +42,7 @@ def test_a_server_on_http_imports_what_pages_need_when_the_first_is_asked_for(tm
     put(tmp_path / "project/README.md", "# Small\n")
     os.environ["PYTHONPROFILEIMPORTTIME"] = "1"
     try:
-        with serving(tmp_path / "project", tmp_path / "home") as desk:
+        with serving(tmp_path / "project", tmp_path / "home", opens=False) as desk:
             assert desk.get("/workspace/README.md").body == b"# Small\n"
             assert desk.read("workspace:///README.md")["result"]
             assert json.loads(desk.get("/-/health").body)
@@ -52,6 +53,16 @@ def test_a_server_on_http_imports_what_pages_need_when_the_first_is_asked_for(tm
     finally:
         del os.environ["PYTHONPROFILEIMPORTTIME"]
     assert "carrel.explorer" in for_pages("".join(desk.said[before:]))
+
+
+def test_a_server_that_opens_a_browser_imports_what_pages_need_while_that_starts(tmp_path: Path) -> None:
+    put(tmp_path / "project/README.md", "# Small\n")
+    os.environ["PYTHONPROFILEIMPORTTIME"] = "1"
+    try:
+        with serving(tmp_path / "project", tmp_path / "home") as desk:
+            until(lambda: {"carrel.explorer.home", "nh3"} <= {*for_pages("".join(desk.said))}, 60)
+    finally:
+        del os.environ["PYTHONPROFILEIMPORTTIME"]
 
 
 def test_the_command_line_imports_nothing_for_pages() -> None:

@@ -112,3 +112,16 @@ def test_a_file_has_its_views(browsed: Browsed) -> None:
 
     assert 'href="/workspace/README.md?outline"' in page
     assert 'data-kind="markdown"' in page
+
+
+def test_an_empty_file_says_so(browsed: Browsed, project: Path) -> None:
+    (project / "empty.txt").write_text("", "utf-8")
+    page = browsed.page("/workspace/empty.txt")
+
+    assert "It is empty." in page
+    assert 'id="L1"' not in page
+
+
+def test_the_sizes_of_a_folder_say_where_those_of_its_folders_are(browsed: Browsed) -> None:
+    assert 'the <a href="/workspace/?outline">outline</a> has them' in browsed.page("/workspace/")
+    assert "has them" not in browsed.page("/workspace/lib")

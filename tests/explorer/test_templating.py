@@ -22,3 +22,15 @@ def test_numbers_and_times_are_for_people() -> None:
 def test_the_address_of_the_style_sheet_changes_with_it() -> None:
     assert templating.static_address("explorer.css").startswith("/-/static/explorer.css?v=")
     assert templating.static_address("explorer.css") != templating.static_address("explorer.js")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("run `carrel open` now", "run <code>carrel open</code> now"),
+        ("one ` alone <b>", "one ` alone &lt;b&gt;"),
+        ("`<script>`", "<code>&lt;script&gt;</code>"),
+    ],
+)
+def test_what_stands_between_backticks_is_code(text: str, shown: str) -> None:
+    assert templating.coded(text) == shown

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from carrel.core.errors import CarrelError
 from carrel.git.blame import Blame
 from carrel.git.comparison import compare_trees
-from carrel.git.past import Past, read_log
+from carrel.git.folder_history import FolderHistory, read_log
 from carrel.git.repository import Repository
 from carrel.git.revisions import list_refs, resolve
 from tests.support.sage_folder import git
@@ -107,7 +107,7 @@ def _ask(project: Path, question: Callable[[Repository], object]) -> None:
     begun = monotonic()
     said = ""
     try:
-        Past(str(project), "", 2.0).ask("git://log", question)
+        FolderHistory(str(project), "", 2.0).ask("git://log", question)
     except CarrelError as error:
         said = error.message
     assert str(project) not in said
@@ -116,4 +116,4 @@ def _ask(project: Path, question: Callable[[Repository], object]) -> None:
 
 def test_every_question_is_answered_while_nothing_is_damaged(original: Path) -> None:
     for question in QUESTIONS:
-        assert Past(str(original), "", 20.0).ask("git://log", question)
+        assert FolderHistory(str(original), "", 20.0).ask("git://log", question)

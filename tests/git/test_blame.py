@@ -9,8 +9,8 @@ import pytest
 from carrel.core.errors import CarrelError
 from carrel.git import blame
 from carrel.git.blame import Blame, Origin
+from carrel.git.folder_history import FolderHistory, read_log
 from carrel.git.objects import Deadline
-from carrel.git.past import Past, read_log
 from carrel.git.patches import split_lines
 from carrel.git.repository import Repository
 from carrel.git.revisions import resolve
@@ -36,7 +36,7 @@ def blamed(project: Path, revision: str = "HEAD", timeout_s: float = 20.0) -> li
     def ask(one: Repository) -> list[Origin]:
         return Blame(one.history, one.objects, (b"f",)).lines(resolve(one, revision))[1]
 
-    return Past(str(project), "", timeout_s).ask("workspace:///f?blame", ask)
+    return FolderHistory(str(project), "", timeout_s).ask("workspace:///f?blame", ask)
 
 
 def put_object(project: Path, name: str, kind: str, data: bytes) -> None:
@@ -116,12 +116,12 @@ def test_commits_that_form_a_cycle_end_with_an_answer(project: Path) -> None:
     for name, parent in ((one, two), (two, one)):
         text = f"tree {tree}\nparent {parent}\nparent {head}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nx"
         put_object(project, name, "commit", text.encode())
-    past = Past(str(project), "", 0.5)
+    history = FolderHistory(str(project), "", 0.5)
 
-    page = past.ask("workspace:///?log", lambda repository: read_log(repository, one, None, 0))
+    page = history.ask("workspace:///?log", lambda repository: read_log(repository, one, None, 0))
     assert [found.id.decode() for found in page.commits] == [one, head, two]
     assert {origin.is_older for origin in blamed(project, one, 0.5)} == {True}
-    assert past.ask("workspace:///?log", lambda repository: resolve(repository, f"{one}~100000")) == one.encode()
+    assert history.ask("workspace:///?log", lambda repository: resolve(repository, f"{one}~100000")) == one.encode()
 
 
 def test_a_tree_that_contains_itself_ends_with_an_error(project: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from carrel.git.comparison import Comparison, compare_files, compare_trees
+from carrel.git.folder_history import FolderHistory
 from carrel.git.objects import Id
-from carrel.git.past import Past
 from carrel.git.patches import FileChange, make_patch, spelled
 from carrel.git.repository import Repository
 from carrel.git.revisions import resolve
@@ -122,7 +122,7 @@ def compared(project: Path, old: str | None, new: str, within: tuple[bytes, ...]
         ]
         return compare_trees(one, (trees[0], trees[1]), within, lambda path: "secret" not in path, skip)
 
-    return Past(str(project), "", 20.0).ask("git://diff", ask)
+    return FolderHistory(str(project), "", 20.0).ask("git://diff", ask)
 
 
 def test_every_kind_of_change_is_found_as_git_finds_it(project: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_file_that_is_missing_or_of_another_type_is_no_crash(project: Path) ->
         return compare_files(one, [FileChange((b"x",), None, (0o100644, tree))], lambda path: True, 0)
 
     with pytest.raises(Exception, match="cannot be read"):
-        Past(str(project), "", 20.0).ask("git://diff", ask)
+        FolderHistory(str(project), "", 20.0).ask("git://diff", ask)
 
 
 def test_no_answer_touches_the_repository(project: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from carrel.core.errors import ProviderError
-from carrel.git.past import Past
+from carrel.git.folder_history import FolderHistory
 from carrel.git.status import Status, read_status
 from tests.support.sage_folder import git, put
 
@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def status(project: Path) -> Status:
-    return Past(str(project), "", 20.0).ask("git://status", lambda one: read_status(one, ()))
+    return FolderHistory(str(project), "", 20.0).ask("git://status", lambda one: read_status(one, ()))
 
 
 def lines(project: Path) -> list[str]:

@@ -214,13 +214,13 @@ def test_inner_functions_go_before_signatures_and_those_before_private_names() -
         return render(outline, URI, text, budget)
 
     assert "inner" in with_budget(2_000)
-    assert "inner" not in with_budget(800)
-    assert "first: int" in with_budget(800)
+    assert "inner" not in with_budget(650)
+    assert "first: int" in with_budget(650)
     assert "first: int" not in with_budget(450)
     assert "_name_1()" in with_budget(450)
     assert "_name_1()" not in with_budget(250)
     assert "name_0()" in with_budget(250)
-    assert all(estimate_tokens(with_budget(budget)) <= budget for budget in (2_000, 800, 450, 250, 150, 100))
+    assert all(estimate_tokens(with_budget(budget)) <= budget for budget in (2_000, 650, 450, 250, 150, 100))
 
 
 def test_lines_follow_a_query_that_the_uri_has_already() -> None:

@@ -18,7 +18,7 @@ from carrel.providers.scopes import changes, importer, json_lines, queries, tree
 from carrel.providers.scopes.changes import Change, Move
 from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.scope_errors import ScopeError
-from carrel.providers.scopes.store import Store, blank
+from carrel.providers.scopes.store import Store, empty_store
 from carrel.providers.scopes.uris import TreeQuery, parameters
 from carrel.providers.scopes.values import Scope
 from tests.support.scopes_sample import check_invariants, provider_in
@@ -252,11 +252,11 @@ class Scopes(RuleBasedStateMachine):
     @precondition(lambda self: self.plain.names)
     @rule()
     def go_out_and_in(self) -> None:
-        with self.store.reading() as connection, blank() as other:
+        with self.store.reading() as connection, empty_store() as other:
             assert connection is not None
             lines = list(json_lines.export(connection, None))
             other.execute("BEGIN")
-            importer.take_in(other, self.now, json_lines.parse(lines), "fail")
+            importer.import_records(other, self.now, json_lines.parse(lines), "fail")
             assert list(json_lines.export(other, None)) == lines
 
     @invariant()

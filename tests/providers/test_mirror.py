@@ -136,11 +136,11 @@ def test_parts_read_one_after_another_are_the_whole(tmp_path: Path, encoding: st
 @pytest.mark.parametrize(
     ("query", "part", "note"),
     [
-        ("", {"start": 5}, "[lines 2-3292 of 50000, bytes 5-16460 of 250000; next: workspace:///a.txt?start=16460]"),
+        ("", {"start": 5}, "[lines 2-3291 of 50000, bytes 5-16455 of 250000; next: workspace:///a.txt?start=16455]"),
         (
             "?lines=2-30000",
             {},
-            "[lines 2-3292 of 50000, bytes 5-16460 of 250000; next: workspace:///a.txt?start=16460]",
+            "[lines 2-3291 of 50000, bytes 5-16455 of 250000; next: workspace:///a.txt?start=16455]",
         ),
         ("?lines=2-3", {}, "[lines 2-3 of 50000, bytes 5-15 of 250000; next: workspace:///a.txt?lines=4-5]"),
         ("", {"lines": "2-3"}, "[lines 2-3 of 50000, bytes 5-15 of 250000; next: workspace:///a.txt?lines=4-5]"),

@@ -74,7 +74,7 @@ def test_pages_lead_from_one_to_the_next_until_the_end(desk: Desk) -> None:
         ({"query": "   "}, "query"),
         ({"query": "x", "in": "logz"}, "did you mean logs"),
         ({"query": "x", "limit": 0}, "expected an integer from 1 to 100"),
-        ({"query": "x", "after": "abc"}, "the place that the previous page names"),
+        ({"query": "x", "after": "abc"}, "the value that the previous page returned"),
         ({"q": "x"}, "known: query, in, limit, budget, after"),
     ],
 )

@@ -305,7 +305,7 @@ def test_a_server_reads_a_mount_after_the_first_search_and_a_list_that_changes_a
     search = Search(catalog, str(tmp_path / "index"))
     try:
         first = search.search(SearchRequest("loud song"))
-        assert any("there is being read" in note for note in first.notes)
+        assert any("there is still being read" in note for note in first.notes)
         assert wait_for(lambda: found(search, "loud song"))
 
         birds.texts["lark"] = "rises at dawn"

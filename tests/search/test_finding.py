@@ -10,6 +10,7 @@ from carrel.core.errors import BadArgument
 from carrel.search.finding import MAX_ROWS
 from carrel.search.index import MEMORY, Index, SourceText
 from carrel.search.query import parse
+from carrel.search.reach import reach_of
 
 
 def source(path: str, text: str, scheme: str = "workspace", modified_ms: int | None = None) -> SourceText:
@@ -68,8 +69,8 @@ def test_a_query_finds(desk: Index, text: str, expected: set[str]) -> None:
 
 
 def test_only_the_schemes_that_are_asked_for_are_found(desk: Index) -> None:
-    assert [found.path for found in desk.find(parse("router"), schemes={"logs"}).found] == ["run/1"]
-    assert desk.find(parse("router"), schemes=()).total == 0
+    assert [found.path for found in desk.find(parse("router"), reach=reach_of({"logs"})).found] == ["run/1"]
+    assert desk.find(parse("router"), reach=reach_of(())).total == 0
 
 
 def test_filters_alone_list_documents_the_newest_first() -> None:
@@ -156,7 +157,7 @@ def test_a_common_word_is_found_in_a_scheme_that_has_few_of_it() -> None:
     index.put(SourceText(f"workspace:///{n}.txt", "1", "workspace", f"{n}.txt", "error") for n in range(many))
     index.put([SourceText("logs://run/web", "1", "logs", "run/web", "an error at last")])
 
-    assert [one.uri for one in index.find(parse("error"), schemes={"logs"}).found] == ["logs://run/web"]
+    assert [one.uri for one in index.find(parse("error"), reach=reach_of({"logs"})).found] == ["logs://run/web"]
     assert [one.uri for one in index.find(parse("error path:run/")).found] == ["logs://run/web"]
 
 
@@ -173,5 +174,5 @@ def test_what_a_caller_cannot_read_leaves_no_trace_in_scores_and_order() -> None
     beside.put(public)
 
     for query in ("walrus", "penguin walrus", "walrus OR penguin", '"walrus once"', "/walrus .*/", "path:a walrus"):
-        mine, theirs = (one.find(parse(query), schemes={"logs"}) for one in (alone, beside))
+        mine, theirs = (one.find(parse(query), reach=reach_of({"logs"})) for one in (alone, beside))
         assert mine == theirs

@@ -6,6 +6,7 @@ import pytest
 
 from carrel.search.index import MEMORY, Index, SourceText
 from carrel.search.query import parse
+from carrel.search.reach import reach_of
 
 
 def source(path: str, text: str, fingerprint: str = "1", scheme: str = "workspace") -> SourceText:
@@ -60,7 +61,7 @@ def test_filters_choose_documents() -> None:
     assert paths(index, "alpha lang:dart") == ["test/a.dart"]
     assert paths(index, "alpha scheme:logs") == ["run/1"]
     assert set(paths(index, "alpha -path:test")) == {"src/a.py", "run/1"}
-    assert [c.path for c in index.find(parse("alpha"), schemes={"logs"}).found] == ["run/1"]
+    assert [c.path for c in index.find(parse("alpha"), reach=reach_of({"logs"})).found] == ["run/1"]
 
 
 def test_the_total_counts_what_the_limit_leaves_out() -> None:

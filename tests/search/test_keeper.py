@@ -15,6 +15,7 @@ from carrel.providers.workspace import Workspace
 from carrel.search.answers import SearchRequest
 from carrel.search.index import Index, IndexUnavailable, SourceText
 from carrel.search.query import parse
+from carrel.search.reach import reach_of
 from carrel.search.search import Search
 from carrel.search.settings import SearchSettings
 from carrel.search.store import IndexStore
@@ -124,7 +125,7 @@ def test_what_a_later_reader_knows_is_gone_is_not_gone_for_an_earlier_one(tmp_pa
         earlier.execute("SELECT count(*) FROM documents").fetchone()
         in_time(lambda: index.put([source(1, "tomatoes again")]))
         assert [one.uri for one in index.find(parse("tomatoes")).found] == ["workspace:///1.txt"]
-        found = index._finder.find(earlier, state, parse("tomatoes"), schemes=None, limit=10).found
+        found = index._finder.find(earlier, state, parse("tomatoes"), reach=None, limit=10).found
 
     assert [one.uri for one in found] == ["workspace:///1.txt"]
     index.close()
@@ -135,7 +136,7 @@ def test_a_connection_that_is_in_use_outlives_the_file(tmp_path: Path) -> None:
     index.put([source(1, "tomatoes")])
 
     with index.file.reading() as connection:
-        index.make_anew()
+        index.reset()
         (held,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     assert (held, index.known()) == (1, {})
     with index.file.reading() as connection:
@@ -155,10 +156,10 @@ def test_a_view_of_an_index_that_was_closed_meanwhile_does_not_close_the_new_one
     store.open()
 
     with pytest.raises(IndexUnavailable) as caught:
-        old.find(parse("tomatoes"), ("workspace",), 10, time.monotonic() + LONG_S)
+        old.find(parse("tomatoes"), reach_of(("workspace",)), 10, time.monotonic() + LONG_S)
     store.recover(caught.value, old)
 
-    found = store.view(()).find(parse("tomatoes"), ("workspace",), 10, time.monotonic() + LONG_S)
+    found = store.view(()).find(parse("tomatoes"), reach_of(("workspace",)), 10, time.monotonic() + LONG_S)
     assert [one.uri for one in found.found] == ["workspace:///1.txt"]
     store.end()
 
@@ -182,8 +183,8 @@ def test_a_text_that_was_read_earlier_never_replaces_a_later_one(tmp_path: Path)
         keeper.put([late])
         keeper.put([early])
 
-    assert keeper.find(parse("cucumber"), schemes, 10, time.monotonic() + LONG_S).total == 1
-    assert keeper.find(parse("tomatoes"), schemes, 10, time.monotonic() + LONG_S).total == 0
+    assert keeper.find(parse("cucumber"), reach_of(schemes), 10, time.monotonic() + LONG_S).total == 1
+    assert keeper.find(parse("tomatoes"), reach_of(schemes), 10, time.monotonic() + LONG_S).total == 0
 
 
 def edit_and_search(search: Search, root: Path, who: int, steps: int) -> list[str]:

@@ -126,7 +126,7 @@ def test_the_first_search_answers_in_time_with_what_was_found_by_then() -> None:
     assert {hit.base for hit in answer.hits} == {"slow://a", "slow://b"}
     assert answer.coverage.is_partial
     assert str(answer.coverage) == "partial: 2 of more than 2 documents"
-    assert any("slow is being read" in note for note in answer.notes)
+    assert any("slow is still being read" in note for note in answer.notes)
 
     tree.go_on.set()
     until(lambda: len(search.search(SearchRequest("walruses")).hits) == 3)

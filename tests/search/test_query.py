@@ -135,4 +135,4 @@ def test_longer_words_take_the_place_of_the_unfinished_one_and_the_answer_says_s
 
     assert query.words == ("readConfig", "parseconfig", "parseconnect")
     assert query.identifiers == ("readConfig",)
-    assert query.notes == ("No text holds parseCon; it was searched for as the begin of a word.",)
+    assert query.notes == ("No text contains parseCon; words that begin with it were searched.",)

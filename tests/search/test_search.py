@@ -80,7 +80,7 @@ def test_a_last_word_that_no_text_has_is_taken_for_the_begin_of_one(desk: Catalo
     [hit] = search.search(SearchRequest("water_tom")).hits
     assert [(line.text, line.marks) for line in hit.lines] == [("def water_tomatoes():", ((4, 18),))]
     assert search.search(SearchRequest("water_tom")).notes == (
-        "No text holds water_tom; it was searched for as the begin of a word.",
+        "No text contains water_tom; words that begin with it were searched.",
     )
     assert search.search(SearchRequest("tomatoes")).notes == ()
     assert found(search, "tomat garden") == ["workspace:///notes.md"], "only the last word may be unfinished"
@@ -117,7 +117,7 @@ def test_a_page_goes_on_after_the_page_before(desk: Catalog, tmp_path: Path) -> 
 
 
 def test_a_place_that_no_answer_named_is_refused(desk: Catalog) -> None:
-    with pytest.raises(BadArgument, match="the place that the previous page names"):
+    with pytest.raises(BadArgument, match="the value that the previous page returned"):
         Search(desk, None).search(SearchRequest("garden", after="nonsense"))
 
 

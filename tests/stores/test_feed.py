@@ -1,12 +1,18 @@
-"""The feed: changes of other servers are heard soon, and none is missed when the connection is cut."""
+"""The feed: changes of other servers are heard soon, and none is missed when the connection is cut.
+
+Each test runs with the signals of Postgres and with those of a NATS bus.
+"""
 
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from carrel.core.bus_address import parse_bus
+from carrel.core.record import replace
 from carrel.core.store_address import parse_address
 from carrel.stores import feed
 from carrel.stores.database import Database
@@ -14,6 +20,7 @@ from carrel.stores.feed import ChangeFeed
 from carrel.stores.outbox import OutboxChanges
 from carrel.stores.session import Row
 from carrel.stores.session_registry import SessionRegistry
+from tests.support.nats import NatsServer
 from tests.support.waiting import until
 
 PATIENCE_S = 30.0
@@ -33,9 +40,19 @@ class Heard:
             self.is_all = self.is_all or changes.is_all
 
 
+@pytest.fixture(name="bus", params=["postgres", "nats"])
+def bus_of_signals(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NatsServer | None]:
+    """Run the bus that carries the signals; None if it is Postgres."""
+    if request.param == "postgres":
+        yield None
+        return
+    with NatsServer(tmp_path).running() as server:
+        yield server
+
+
 @pytest.fixture(name="stores")
-def stores_of_two_servers(store_url: str) -> Iterator[tuple[Database, Database]]:
-    address = parse_address(store_url)
+def stores_of_two_servers(store_url: str, bus: NatsServer | None) -> Iterator[tuple[Database, Database]]:
+    address = replace(parse_address(store_url), bus=None if bus is None else parse_bus(bus.url))
     with closing(Database(address)) as one, closing(Database(address)) as other:
         one.prepare()
         yield one, other
@@ -59,9 +76,30 @@ def test_a_change_by_another_server_is_heard(stores: tuple[Database, Database]) 
         until(lambda: "scopes://scope/a" in heard.uris, PATIENCE_S)
 
 
+def test_a_change_is_heard_that_was_made_before_the_thread_has_connected(
+    stores: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = stores
+    may_connect, connect = threading.Event(), one.dedicated
+
+    def connect_later() -> psycopg.Connection[Row]:
+        assert may_connect.wait(PATIENCE_S)
+        return connect()
+
+    monkeypatch.setattr(one, "dedicated", connect_later)
+    with closing(ChangeFeed(one)) as follower:
+        heard = Heard()
+        follower.add(heard)
+        follower.start()
+        write(other, "scopes://scope/a")
+        may_connect.set()
+
+        until(lambda: "scopes://scope/a" in heard.uris, PATIENCE_S)
+
+
 @pytest.mark.slow
 def test_no_change_is_missed_when_the_connection_is_cut_again_and_again(
-    stores: tuple[Database, Database], store_url: str, monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Database, Database], store_url: str, bus: NatsServer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = stores
     connect, opened = one.dedicated, list[int]()
@@ -78,11 +116,16 @@ def test_no_change_is_missed_when_the_connection_is_cut_again_and_again(
         follower.add(heard)
         follower.start()
         assert follower.wait(PATIENCE_S)
-        for number in range(100):
-            until(lambda number=number: len(opened) > number)  # type: ignore[misc]
-            assert admin.execute("SELECT pg_terminate_backend(%s)", (opened[number],)).fetchone() == (True,)
+        for number in range(100 if bus is None else 200):  # a bus is stopped and started 100 times
+            if bus is None:
+                until(lambda number=number: len(opened) > number)  # type: ignore[misc]
+                assert admin.execute("SELECT pg_terminate_backend(%s)", (opened[number],)).fetchone() == (True,)
+            elif number % 2:
+                bus.start()
+            else:
+                bus.stop()
             write(other, f"scopes://scope/s{number}")
-        expected = {f"scopes://scope/s{number}" for number in range(100)}
+        expected = {f"scopes://scope/s{number}" for number in range(100 if bus is None else 200)}
         until(lambda: expected <= heard.uris or heard.is_all, PATIENCE_S)
         assert not heard.is_all
 

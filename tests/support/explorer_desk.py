@@ -2,13 +2,14 @@
 
 import asyncio
 import gzip
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import load
-from carrel.catalog.access import Access
+from carrel.catalog.access import EVERYTHING, Access
 from carrel.explorer.explorer import Explorer
 from carrel.transports.http.app import App
 from carrel.transports.http.guard import Doors, Guard
@@ -17,6 +18,15 @@ from tests.support.http_asking import Reply, ask
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"}
 """What a browser says it takes when a person follows a link."""
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class NamedCallers:
@@ -34,14 +44,24 @@ class Browsed:
     """An application with an explorer over a folder. Without callers, everybody may read everything."""
 
     def __init__(
-        self, root: Path, callers: Mapping[str, Access] | None = None, settings: tuple[tuple[str, str, str], ...] = ()
+        self,
+        root: Path,
+        callers: Mapping[str, Access] | None = None,
+        settings: tuple[tuple[str, str, str], ...] = (),
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         environment = {"HOME": str(root.parent), "PATH": "/usr/bin:/bin"}
         self.desk: Desk = open_desk(load(str(root), environment, list(settings), {}))
-        self.visits = Visits(8000)
+        self.visits = Visits(8000, clock)
         keys = None if callers is None else NamedCallers(callers)
         guard = Guard(Doors(is_loopback=True), keys)
         self.app = App(self.desk.server, guard, pages=partial(Explorer, self.desk), visits=self.visits)
+
+    def let_in(self, access: Access = EVERYTHING) -> str:
+        """Use a new link up; return the cookie that it sets."""
+        reply = self.get(self.visits.link(access))
+        assert reply.status == 303
+        return reply.headers["set-cookie"].partition(";")[0]
 
     def get(
         self, target: str, headers: Mapping[str, str] | None = None, method: str = "GET", caller: str = ""

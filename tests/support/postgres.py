@@ -61,6 +61,12 @@ class PostgresServer:
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in named.items())
         return f"postgresql://{user}@/{database}?{query}"
 
+    @property
+    def pid(self) -> int:
+        """The process of the server, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def create(self) -> None:
         """Lay out the data folder."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,8 @@
 Writers in processes of their own create and change scopes, and save knowledge; each acknowledges a write on a pipe when
 it has returned. WRITERS of them are killed with SIGKILL, one after the other, while POSTGRES times the server is shut
 down at once and started again. It syncs to the disk as any server does. At the end, whatever was acknowledged must be
-there, and nothing may be half written. Prints the numbers as JSON; exits 1 if anything was lost or torn.
+there, the audit record must have a row for each write that was committed and no other, and nothing may be half
+written. Prints the numbers as JSON; exits 1 if anything was lost or torn.
 """
 
 import json
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import yaml
@@ -176,6 +178,7 @@ def _problems(address: StoreAddress, acknowledged: Acknowledged) -> Iterator[str
             for alias, title, description in connection.execute("SELECT alias, title, description FROM carrel_scopes")
         }
         documents: dict[str, bytes] = dict(connection.execute("SELECT name, data FROM carrel_documents").fetchall())
+        yield from _audit_problems(connection)
     yield from (f"lost: the scope {alias}" for alias in sorted(acknowledged.created - set(scopes)))
     for writer, number in acknowledged.updated.items():
         title, description = scopes.get(f"{writer}-1", ("n0", "n0"))
@@ -191,6 +194,16 @@ def _problems(address: StoreAddress, acknowledged: Acknowledged) -> Iterator[str
             yield f"torn: the knowledge of {writer}"
         elif int(keyword[1:]) < number:
             yield f"lost: knowledge {number} of {writer}"
+
+
+def _audit_problems(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[str]:
+    """Compare the audit record with the generations: each grows by one with every write that is committed."""
+    for kind in ("scopes", "sage"):
+        statement = """SELECT generation, (SELECT count(*) FROM carrel_audit WHERE starts_with(uri, %s))
+                       FROM carrel_generations WHERE kind = %s"""
+        [(writes, rows)] = connection.execute(statement, (f"{kind}:", kind)).fetchall()
+        if writes != rows:
+            yield f"torn: {writes} writes of {kind}, and {rows} rows of the audit record"
 
 
 if __name__ == "__main__":

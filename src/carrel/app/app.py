@@ -86,8 +86,10 @@ def open_store(config: Config) -> "Database | None":
         return None
     from carrel.stores.shared import acquire  # only where there is a store
 
+    days = config.audit_days()
     store = acquire(address)
     try:
+        store.audit_days = days
         store.prepare()
     except BaseException:
         _release(store)
@@ -129,6 +131,10 @@ def _open(config: Config, patience_s: float, store: "Database | None", *, waits_
     search = _search(config, catalog) if "search" not in chosen.without else None
     if search is not None:
         providers.append(SearchFace(search, has_tool=chosen.mirror, part_chars=chosen.part_chars))
+    if store is not None:
+        from carrel.providers.audit import AuditRecord  # only where there is a store
+
+        providers.append(AuditRecord(store))
     if chosen.mirror:
         providers.append(Mirror(catalog, chosen.part_chars))
     catalog.mount(*providers)
@@ -154,7 +160,7 @@ def _search(config: Config, catalog: Catalog) -> LazySearch | None:
     return LazySearch(open_)
 
 
-_NO_RULES: Final = frozenset({"server", "http", "search"})
+_NO_RULES: Final = frozenset({"server", "http", "search", "bus"})
 
 
 def index_rules(config: Config) -> str:

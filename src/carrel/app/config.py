@@ -18,7 +18,7 @@ from carrel.core.errors import ConfigError
 from carrel.core.limits import MAX_LISTED, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.core.printable import printable_line
 from carrel.core.provider import OUTSIDE, FractionalCeiling, PlacesFile, Project
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.core.store_address import StoreAddress, parse_address
 from carrel.files.sandbox import is_inside
 from carrel.files.userdirs import config_folder
@@ -43,6 +43,9 @@ SEARCH: Final = "carrel.search.settings:SearchSettings"
 
 STORE: Final = "carrel.stores.settings:StoreSettings"
 """The settings class of `[store]`."""
+
+BUS: Final = "carrel.stores.settings:BusSettings"
+"""The settings class of `[bus]`."""
 
 SESSION: Final = "carrel.app.replica:SessionSettings"
 """The settings class of `[session]`."""
@@ -109,6 +112,17 @@ class HttpSettings:
         self.audience = audience
         self.jwks = jwks
         self.port = port
+
+
+_FIXED: Final[dict[str, type | str]] = {
+    "server": ServerSettings,
+    "http": HttpSettings,
+    "search": SEARCH,
+    "store": STORE,
+    "bus": BUS,
+    "session": SESSION,
+}
+"""The settings class of each section that is not a provider's, or where it is found: most are imported on use."""
 
 
 class Setting(Value, frozen=True):
@@ -193,11 +207,24 @@ class Config:
 
     def store(self) -> StoreAddress | None:
         """Return the address of the team's store, if one is configured."""
-        url = self.values("store").get("url")
+        url, bus = self.values("store").get("url"), self.values("bus")
         try:
-            return parse_address(url) if url else None
+            if not url and bus.get("url"):
+                raise ConfigError("[bus] url: a bus needs a store: set [store] url to a Postgres, or remove [bus]")
+            if not url:
+                return None
+            address = parse_address(url)
+            return replace(address, bus=registration.load(BUS)(**bus).address) if bus else address
         except ConfigError as error:
             raise self.located(error) from None
+
+    def audit_days(self) -> int:
+        """Return how long the audit record of the team's store is kept."""
+        try:
+            days: int = schema.build(registration.load(STORE), "store", self.values("store")).audit_days
+        except ConfigError as error:
+            raise self.located(error) from None
+        return days
 
     def values(self, section: str) -> dict[str, Any]:
         """Return the keys and values of a section."""
@@ -228,11 +255,7 @@ class Config:
 def section_names() -> tuple[str, ...]:
     """Return the names of the sections with fixed names."""
     return (
-        "server",
-        "http",
-        "search",
-        "store",
-        "session",
+        *_FIXED,
         *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)),
     )
 
@@ -244,16 +267,9 @@ def sections_in_use(config: Config) -> tuple[str, ...]:
 
 def section_schema(section: str, where: str) -> Schema:
     """Return the keys of a section; import the provider it belongs to."""
-    if section == "server":
-        return schema.schema_of(ServerSettings)
-    if section == "http":
-        return schema.schema_of(HttpSettings)
-    if section == "search":
-        return schema.schema_of(registration.load(SEARCH))
-    if section == "store":
-        return schema.schema_of(registration.load(STORE))
-    if section == "session":
-        return schema.schema_of(registration.load(SESSION))
+    fixed = _FIXED.get(section)
+    if fixed is not None:
+        return schema.schema_of(registration.load(fixed) if isinstance(fixed, str) else fixed)
     for known in registration.BUILT_IN:
         if known.name == section:
             keys = schema.schema_of(known.load())
@@ -370,6 +386,8 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
         why = why or schema.raises_bound(key.kind, setting.value, config.values(section).get(name, key.default))
         if section == "http":
             why = "it decides who may connect"
+        if (section, name) == ("store", "audit_days"):
+            why = "it decides how long a team's audit record is kept"
         if section == "buckets":
             why = "it decides where credentials are sent"
         if why and not is_free:

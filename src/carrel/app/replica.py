@@ -1,4 +1,4 @@
-"""What a server shares with the other replicas of a desk: sealed sessions, and the changes that each of them makes."""
+"""What a server shares with the other replicas of a desk: sealed sessions, allowances, and changes that others make."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -8,6 +8,7 @@ from carrel.core.errors import ConfigError, ProviderError
 from carrel.core.provider import Secret
 
 if TYPE_CHECKING:
+    from carrel.server.shared_ratelimit import SharedAllowances
     from carrel.stores.database import Database
     from carrel.stores.feed import ChangeFeed
     from carrel.stores.outbox import OutboxChanges
@@ -36,6 +37,7 @@ class Replica:
         from carrel.transports.http.shared_sessions import SharedSessions
 
         self._watcher = watcher
+        self.allowances = None if store is None else _allowances_of(store)
         self._feed = None if store is None else _feed_of(store)
         if store is None or self._feed is None:
             self.sessions = SharedSessions(SessionSeal((key or "").encode()))
@@ -46,11 +48,12 @@ class Replica:
         try:
             seal = SessionSeal(registry.key() if key is None else key.encode())
             self.sessions = SharedSessions(seal, registry, self._feed.old_token, STORED)
+            self._feed.add(self._hear)
+            self._feed.start()  # before the ended sessions are read: one that ends meanwhile is heard of
             self.sessions.start()
         except ProviderError as error:
+            self._feed.close()
             raise ConfigError(f"[store] url: {error}") from None
-        self._feed.add(self._hear)
-        self._feed.start()
 
     def _hear(self, changes: "OutboxChanges") -> None:
         """Notify the clients of this server of what another one changed."""
@@ -68,6 +71,15 @@ class Replica:
         """Stop listening to the other replicas."""
         if self._feed is not None:
             self._feed.close()
+        if self.allowances is not None:
+            self.allowances.close()
+
+
+def _allowances_of(store: "Database") -> "SharedAllowances":
+    from carrel.server.shared_ratelimit import SharedAllowances  # only where there is a store
+    from carrel.stores.allowance_table import AllowanceTable
+
+    return SharedAllowances(AllowanceTable(store).exchange)
 
 
 def _feed_of(store: "Database") -> "ChangeFeed":

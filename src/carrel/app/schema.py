@@ -156,12 +156,14 @@ def shown(kind: object, value: object) -> object:
     """Return a value as it may be shown: of one that may hold a password, only what comes after it."""
     if without(kind, NoneType) is not Secret or not isinstance(value, str) or not value:
         return _without_logins(value)
-    from carrel.core.store_address import parse_address  # only where there is one
+    from carrel.core.bus_address import parse_bus  # only where there is one
+    from carrel.core.store_address import parse_address
 
-    try:
+    with suppress(ConfigError):
         return f"postgresql://…@{parse_address(value).shown}"
-    except ConfigError:
-        return "…"
+    with suppress(ConfigError):
+        return f"nats://…@{parse_bus(value).shown}"
+    return "…"
 
 
 def _without_logins(value: object) -> object:

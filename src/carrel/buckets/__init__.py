@@ -1,7 +1,7 @@
-"""Objects of a bucket: read in parts and listed, within bounds, from S3 and its like, Google Cloud and Azure.
+"""Read and list the objects of a bucket in S3 and compatible stores, Google Cloud and Azure.
 
-Nothing here knows what may be served. A call ends within its time limit. An error is one sentence that names no
-credentials, no address and no text of the store. A redirect of an S3 store is not followed.
+The policy, which decides what may be served, is elsewhere. A call ends within its time limit. An error is one sentence
+without credentials, addresses or text of the store. A redirect of an S3 store is not followed.
 
 `obstore` is imported when a bucket is first asked, and only here.
 """

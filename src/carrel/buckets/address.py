@@ -25,7 +25,7 @@ class BucketAddress(Value, frozen=True):
 
     @property
     def start(self) -> str:
-        """What every served key begins with."""
+        """The beginning of every served key."""
         return f"{self.prefix}/" if self.prefix else ""
 
     def holds(self, other: "BucketAddress") -> bool:
@@ -40,7 +40,7 @@ def is_url(text: str) -> bool:
 
 
 def parse(text: str) -> BucketAddress:
-    """Return the address; raise ConfigError without repeating what may be a secret."""
+    """Return the address; raise ConfigError, which never repeats a part that may be a secret."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise ConfigError(_EXPECTED)
@@ -60,5 +60,5 @@ def parse(text: str) -> BucketAddress:
 
 
 def is_name(segment: str) -> bool:
-    """Return whether a part of a key can be a name in a path that every store can be asked for."""
+    """Return whether a part of a key can be a name in a path, and can be requested from every store."""
     return segment not in ("", ".", "..") and "\\" not in segment and _CONTROL.search(segment) is None

@@ -1,7 +1,7 @@
-"""HTTP requests that end in time: one deadline for all of a request, a limit for the body, and no redirect followed.
+"""Send HTTP requests with one deadline for the whole request and a limit for the body; follow no redirects.
 
-A redirect is an answer like any other, so that no credential ever goes to another host than the configured one.
-Connections are kept and used again. Proxies are taken from the environment, as everywhere.
+A redirect is returned like any other answer, so that no credential is sent to another host than the configured one.
+Connections are kept and used again. Proxies are taken from the environment.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class HttpUnanswered(Exception):
 
 
 class HttpAnswer(Value, frozen=True):
-    """An answer: its status, its headers with names in lower case, and its body as far as it was wanted."""
+    """An answer: its status, its headers with names in lower case, and its body, cut to the requested size."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,8 +43,8 @@ class HttpAnswer(Value, frozen=True):
     is_cut: bool = False
 
 
-class _HttpLine(Value, frozen=True):
-    """A connection, its socket, whether a proxy is to be given whole URLs, and when it was last used."""
+class _OpenConnection(Value, frozen=True):
+    """A connection, its socket, whether it leads to a proxy that needs whole URLs, and when it was last used."""
 
     connection: HTTPConnection
     socket: socket.socket
@@ -52,11 +52,11 @@ class _HttpLine(Value, frozen=True):
     used_at: float = 0.0
 
     def limit(self, until: float) -> None:
-        """Let the next wait end in time."""
+        """Set the timeout of the socket to the time that is left."""
         self.socket.settimeout(max(0.01, until - monotonic()))
 
     def cut(self) -> None:
-        """End every wait of another thread for this connection."""
+        """Shut the socket down, so that a thread that waits for it continues."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
@@ -66,73 +66,73 @@ class BoundedHttp:
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._idle: deque[_HttpLine] = deque()
+        self._idle: deque[_OpenConnection] = deque()
 
     def get(self, url: str, headers: Mapping[str, str], most: int) -> HttpAnswer:
         """Return the answer with at most `most` bytes of its body; raise `HttpUnanswered`."""
         until = monotonic() + self._timeout_s
         parts = urlsplit(url)
         while True:
-            line = self._taken()
-            is_kept = line is not None
+            opened = self._take_idle()
+            is_kept = opened is not None
             try:
-                line = line or _connect(parts, min(CONNECT_S, self._timeout_s))
-                return self._ask(line, parts, headers, most, until)
+                opened = opened or _connect(parts, min(CONNECT_S, self._timeout_s))
+                return self._ask(opened, parts, headers, most, until)
             except (OSError, HTTPException, ValueError) as error:
-                if line is not None:
-                    line.connection.close()
+                if opened is not None:
+                    opened.connection.close()
                 is_late = isinstance(error, TimeoutError) or monotonic() >= until
                 if not is_kept or is_late:  # a kept connection may have been closed by the other side meanwhile
                     raise HttpUnanswered(is_late=is_late) from None
 
     def close(self) -> None:
         """Close the connections that are not in use."""
-        while (line := self._taken()) is not None:
-            line.connection.close()
+        while (opened := self._take_idle()) is not None:
+            opened.connection.close()
 
-    def _taken(self) -> _HttpLine | None:
-        """Return a connection that is kept, if there is one."""
+    def _take_idle(self) -> _OpenConnection | None:
+        """Return an idle connection, and close those that are too old; None if there is none."""
         while self._idle:
             try:
-                line = self._idle.pop()
+                opened = self._idle.pop()
             except IndexError:  # another thread took the last one
                 return None
-            if monotonic() - line.used_at < IDLE_S:
-                return line
-            line.connection.close()
+            if monotonic() - opened.used_at < IDLE_S:
+                return opened
+            opened.connection.close()
         return None
 
     def _ask(
-        self, line: _HttpLine, parts: SplitResult, headers: Mapping[str, str], most: int, until: float
+        self, opened: _OpenConnection, parts: SplitResult, headers: Mapping[str, str], most: int, until: float
     ) -> HttpAnswer:
-        # A server that sends one byte now and then passes every timeout of a socket, so the connection is cut.
-        alarm = threading.Timer(max(0.0, until - monotonic()), line.cut)
+        # A server that sends one byte now and then never reaches the timeout of the socket, so a timer cuts it.
+        alarm = threading.Timer(max(0.0, until - monotonic()), opened.cut)
         alarm.daemon = True
         alarm.start()
-        connection = line.connection
+        connection = opened.connection
         try:
             target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-            if line.is_forwarded:
+            if opened.is_forwarded:
                 target = f"{parts.scheme}://{parts.netloc}{target}"
-            line.limit(until)
+            opened.limit(until)
             connection.request("GET", target, headers={"Accept-Encoding": "identity", **headers})
             response = connection.getresponse()
             is_error = response.status not in (200, 206)
-            body, is_cut = _read(line, response, MAX_ERROR_BYTES if is_error else most, until)
+            body, is_cut = _read(opened, response, MAX_ERROR_BYTES if is_error else most, until)
         finally:
             alarm.cancel()
-        if monotonic() >= until:  # the alarm may have made the end of what was read
+        if monotonic() >= until:  # the alarm may have cut the body
             raise TimeoutError
         if not is_error and response.getheader("content-length") is None and not response.chunked:
-            raise HTTPException  # where it ends cannot be told from a connection that broke
+            raise HTTPException  # its end cannot be distinguished from a broken connection
         if is_cut or response.will_close or not response.isclosed() or len(self._idle) >= MAX_IDLE:
             connection.close()
         else:
-            self._idle.append(replace(line, used_at=monotonic()))
+            self._idle.append(replace(opened, used_at=monotonic()))
         return HttpAnswer(response.status, {k.lower(): v for k, v in response.getheaders()}, body, is_cut)
 
 
-def _connect(parts: SplitResult, timeout_s: float) -> _HttpLine:
+def _connect(parts: SplitResult, timeout_s: float) -> _OpenConnection:
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     host = parts.hostname or ""
     proxy = "" if is_loopback(host) or proxy_bypass(host) else getproxies().get(parts.scheme, "")
@@ -144,15 +144,15 @@ def _connect(parts: SplitResult, timeout_s: float) -> _HttpLine:
     else:
         connection = kind(host, parts.port, timeout=timeout_s)
     connection.connect()
-    return _HttpLine(connection, connection.sock, bool(proxy) and parts.scheme == "http")
+    return _OpenConnection(connection, connection.sock, bool(proxy) and parts.scheme == "http")
 
 
-def _read(line: _HttpLine, response: HTTPResponse, most: int, until: float) -> tuple[bytes, bool]:
+def _read(opened: _OpenConnection, response: HTTPResponse, most: int, until: float) -> tuple[bytes, bool]:
     """Return the body, at most `most` bytes of it, and whether there is more."""
     parts: list[bytes] = []
     size = 0
     while size <= most:
-        line.limit(until)
+        opened.limit(until)
         part = response.read1(min(_CHUNK, most + 1 - size))
         if not part:
             break

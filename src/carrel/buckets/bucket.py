@@ -1,4 +1,4 @@
-"""What a bucket can do, whatever store it is in, and the errors of it."""
+"""The interface of a bucket, the same for every store, and its errors."""
 
 from collections.abc import Iterator
 from typing import Final, Literal, Protocol
@@ -9,7 +9,7 @@ from carrel.core.record import Value
 FaultWord = Literal["unavailable", "timeout", "failed"]
 
 PAGE_KEYS: Final = 1_000
-"""Number of keys that are asked for at once: the most that S3 gives."""
+"""Number of keys in one request for a list: the maximum of S3."""
 
 
 class BucketObject(Value, frozen=True, gc=False):
@@ -29,7 +29,7 @@ class BucketObject(Value, frozen=True, gc=False):
 
 
 class ObjectPart(Value, frozen=True):
-    """Bytes of an object, and the state of it that has them."""
+    """Bytes of an object, and the state of the object that they belong to."""
 
     found: BucketObject
     data: bytes
@@ -44,9 +44,9 @@ class ObjectChanged(Exception):
 
 
 class BucketFault(Exception):
-    """The bucket cannot be asked; the message is one sentence without addresses, secrets or the store's own text.
+    """The bucket gave no answer; the message is one sentence without addresses, secrets or the store's own text.
 
-    `is_down` if it is not worth asking again at once.
+    With `is_down`, the next requests are expected to fail too.
     """
 
     def __init__(self, message: str, word: FaultWord = "unavailable", *, is_down: bool = False) -> None:

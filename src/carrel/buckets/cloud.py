@@ -1,4 +1,4 @@
-"""Buckets of Google Cloud and Azure, and of any other store that obstore has, through obstore itself."""
+"""Buckets of Google Cloud and Azure, read with obstore."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
     from obstore.store import ClientConfig, RetryConfig
 
-_ODD_NAMES = "an object's name holds // or a control character, and this store cannot be listed then"
+_BAD_NAMES = "the bucket cannot be listed: the name of an object contains // or a control character"
 
 
 def open_store(address: BucketAddress, settings: BucketSettings, environment: Mapping[str, str]) -> ObjectStore:
@@ -91,7 +91,7 @@ class CloudBucket:
             for chunk in obstore.list(self._store, start.removesuffix("/") or None, chunk_size=PAGE_KEYS):
                 yield [_object_of(meta) for meta in chunk]
         except InvalidPathError:
-            raise BucketFault(_ODD_NAMES, "failed") from None
+            raise BucketFault(_BAD_NAMES, "failed") from None
         except (BaseError, OSError, ValueError) as error:
             raise _fault_of(error) from None
 
@@ -110,7 +110,7 @@ def _object_of(meta: "ObjectMeta") -> BucketObject:
 
 
 def _fault_of(error: Exception) -> BucketFault:
-    """Return the fault that an error of obstore tells of; its text has addresses, so only the kind is told."""
+    """Return the fault for an error of obstore; only its kind is used, because its text contains addresses."""
     if isinstance(error, UnauthenticatedError):
         return BucketFault("the store does not accept the credentials", is_down=True)
     if isinstance(error, PermissionDeniedError):

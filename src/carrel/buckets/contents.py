@@ -1,7 +1,8 @@
-"""What is in a bucket: a list of its objects that is kept in memory and renewed in the background.
+"""Keep a list of a bucket's objects in memory, and renew it in the background.
 
-A caller never waits long for a bucket that is slow or down: it gets the last list. A list is renewed when it is asked
-for and a second old, or ten times as old as it took to make, so that large buckets are not listed all the time.
+A caller never waits long for a bucket that is slow or down: it gets the last list. A list is renewed when it is
+requested and older than a second, or than ten times the time it took, so that large buckets are not listed all the
+time.
 """
 
 import logging
@@ -21,9 +22,9 @@ MAX_OBJECTS: Final = 100_000
 """Maximum number of objects in a list, at some 400 bytes each. The others can be read by name."""
 FRESH_S: Final = 1.0
 SHARE: Final = 10
-"""A list is used for this many times as long as it took to make it."""
+"""A list is used ten times as long as it took to make it."""
 FIRST_S: Final = 2.0
-"""How long the first list is waited for."""
+"""How long callers wait for the first list."""
 RETRY_S: Final = 5.0
 AFTER_SLASH: Final = "0"
 """The character that follows `/`: everything below `a/` sorts before `a0`."""
@@ -32,18 +33,18 @@ AFTER_SLASH: Final = "0"
 class ObjectTable:
     """The objects of a bucket at one time, sorted by name: the key without the prefix.
 
-    `odd` is the number of objects whose names no URI can have. With `is_cut` there are more objects.
+    `unservable` is the number of objects whose names no URI can have. With `is_cut` there are more objects.
     """
 
-    def __init__(self, found: dict[str, BucketObject], odd: int = 0, *, is_cut: bool = False) -> None:
+    def __init__(self, found: dict[str, BucketObject], unservable: int = 0, *, is_cut: bool = False) -> None:
         self.names = sorted(found)
         self.objects = found
-        self.odd = odd
+        self.unservable = unservable
         self.is_cut = is_cut
 
     def is_like(self, other: "ObjectTable") -> bool:
         """Return whether both hold the same objects in the same states."""
-        return (self.objects, self.odd, self.is_cut) == (other.objects, other.odd, other.is_cut)
+        return (self.objects, self.unservable, self.is_cut) == (other.objects, other.unservable, other.is_cut)
 
     def has_folder(self, path: str) -> bool:
         """Return whether anything is below a path, which is empty or ends with `/`."""
@@ -65,7 +66,7 @@ class ObjectTable:
 
 
 class TableState(Value, frozen=True):
-    """What is known of a list: how many objects it has, how old it is, and why it is not newer."""
+    """The state of a list: its table, its age, and why it was not renewed."""
 
     table: ObjectTable | None
     age_s: float
@@ -98,9 +99,9 @@ class BucketContents:
             self._refresh.begin()
 
     def look(self, patience_s: float | None = None, first_s: float | None = FIRST_S) -> ObjectTable:
-        """Return the list, renewed if that is done within `patience_s`; the first one is waited for `first_s`.
+        """Return the list, after waiting at most `patience_s` for it to be renewed, or `first_s` for the first list.
 
-        None stands for the usual patience. Raise `BucketFault` if there is none.
+        None stands for the usual time. Raise `BucketFault` if there is no list.
         """
         self.begin()
         self._refresh.wait(patience_s if self.table is not None else first_s)
@@ -109,22 +110,22 @@ class BucketContents:
         return self.table
 
     def recent(self, age_s: float) -> ObjectTable | None:
-        """Return the whole list if it is not older than `age_s`; nothing is waited for."""
+        """Return the list if it is complete and not older than `age_s`, else None; never wait."""
         self.begin(age_s / 2)
         table = self.table
         is_recent = table is not None and not table.is_cut and monotonic() - self._listed_at <= age_s
         return table if is_recent else None
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until a list that is being made is there; return whether that is over."""
+        """Wait until a list that is being made came or failed, at most `timeout_s`; return False after a timeout."""
         return self._refresh.wait(timeout_s)
 
     def state(self) -> TableState:
-        """Return what is known of the list."""
+        """Return the state of the list."""
         late_s = self._refresh.late_s
         problem = "" if self._fault is None else str(self._fault)
         if not problem and late_s > FIRST_S:
-            problem = f"its list was asked for {late_s:.0f} s ago"
+            problem = f"it has not answered a request for its list for {late_s:.0f} s"
         age_s = monotonic() - self._listed_at if self.table is not None else 0.0
         return TableState(self.table, age_s, bool(problem) and self.table is not None, problem)
 
@@ -148,15 +149,15 @@ class BucketContents:
     def _listed(self) -> ObjectTable:
         start = self._address.start
         found: dict[str, BucketObject] = {}
-        odd = 0
+        unservable = 0
         for page in self._bucket.pages(start):
             for one in page:
                 name = one.key[len(start) :]
                 if one.key.startswith(start) and all(map(is_name, name.removesuffix("/").split("/"))):
                     found[name] = one
                 elif name:
-                    odd += 1
+                    unservable += 1
             if len(found) > MAX_OBJECTS:
                 names = sorted(found)[:MAX_OBJECTS]
-                return ObjectTable({name: found[name] for name in names}, odd, is_cut=True)
-        return ObjectTable(found, odd)
+                return ObjectTable({name: found[name] for name in names}, unservable, is_cut=True)
+        return ObjectTable(found, unservable)

@@ -1,4 +1,4 @@
-"""A bucket that is opened when it is first asked, and left alone for a while after it failed to answer."""
+"""Open a bucket at the first request, and send it no requests for a while after it failed to answer."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from carrel.buckets.settings import BucketSettings
 from carrel.core.errors import ConfigError
 
 RETRY_S: Final = 5.0
-"""How long a bucket that is down is not asked: callers get the last fault at once, and no thread waits for it."""
+"""How long a bucket that is down gets no requests: callers get the last fault at once, and no thread waits."""
 
 
 def check_installed() -> None:
@@ -39,7 +39,7 @@ def opener(address: BucketAddress, settings: BucketSettings, environment: Mappin
 
 
 class GuardedBucket:
-    """A bucket, asked only while it answers."""
+    """A bucket that gets requests only while it answers."""
 
     def __init__(self, open_: Callable[[], Bucket]) -> None:
         self._open = open_

@@ -1,8 +1,8 @@
-"""Buckets of Amazon S3 and of everything that speaks its protocol.
+"""Buckets of Amazon S3 and of compatible stores.
 
-obstore finds the credentials, in the environment or on the platform, and signs: each request is a URL that is valid
-for a minute. The requests are sent by `bounded_http`, since obstore follows redirects with the session token, and its
-lists fail as a whole if one key holds `//` or a control character (decision 21).
+obstore finds the credentials, in the environment or on the platform, and signs URLs that are valid for a minute.
+`bounded_http` sends the requests, because obstore follows redirects with the session token, and its lists fail as a
+whole if one key contains `//` or a control character (decision 21).
 """
 
 import re
@@ -52,7 +52,7 @@ class S3Bucket:
     ) -> ObjectPart | None:
         """Return a part of an object; see `Bucket`."""
         if not all(map(is_name, key.split("/"))):
-            raise NoSuchObject  # obstore signs no such key
+            raise NoSuchObject  # obstore cannot sign such a key
         conditions = {"If-Match": if_match, "If-None-Match": if_none_match}
         headers = {name: value for name, value in conditions.items() if value}
         answer = self._get(key, "", {**headers, "Range": f"bytes={start}-{start + length - 1}"}, length)
@@ -104,7 +104,7 @@ class S3Bucket:
 
 
 def place_of(endpoint: str, bucket: str, settings: BucketSettings) -> str:
-    """Return the URL of a bucket: below the endpoint, or as a host of its own."""
+    """Return the URL of a bucket: a path of the endpoint, or a host name before it."""
     if not settings.virtual_hosted:
         return f"{endpoint}/{bucket}"
     parts = urlsplit(endpoint)
@@ -153,7 +153,7 @@ def _signer(bucket: str, place: str, region: str, settings: BucketSettings, envi
 
 
 def _part(key: str, answer: HttpAnswer, start: int) -> ObjectPart:
-    """Return what an answer holds of an object; raise if it is not what was asked for."""
+    """Return the part of an object in an answer; raise if it is not the requested part."""
     if answer.status == 200:
         told = answer.headers.get("content-length", "")
         size = int(told) if told.isdecimal() else len(answer.body)
@@ -163,7 +163,7 @@ def _part(key: str, answer: HttpAnswer, start: int) -> ObjectPart:
         first, last, size = map(int, found.groups()) if found else (0, 0, 0)
         is_sound = found is not None and first == start and len(answer.body) == last - first + 1
     if not is_sound:
-        raise BucketFault("it sent another part of the object than was asked for", "failed")
+        raise BucketFault("it sent another part of the object than the requested one", "failed")
     modified = _milliseconds(parsedate_to_datetime, answer.headers.get("last-modified", ""))
     return ObjectPart(BucketObject(key, size, answer.headers.get("etag", ""), modified), answer.body)
 
@@ -213,7 +213,7 @@ def _code_of(answer: HttpAnswer) -> str:
 
 
 def _fault(answer: HttpAnswer) -> BucketFault:
-    """Return the fault that an answer tells of."""
+    """Return the fault for an answer with an error status."""
     code = _code_of(answer)
     if code == "NoSuchBucket" or answer.status == 404:
         return BucketFault("there is no such bucket", is_down=True)
@@ -224,5 +224,5 @@ def _fault(answer: HttpAnswer) -> BucketFault:
     if 300 <= answer.status < 400 or code == "AuthorizationHeaderMalformed":
         region = answer.headers.get("x-amz-bucket-region", "")
         advice = f"it is in the region {region}" if _REGION.fullmatch(region) else "check the region and the endpoint"
-        return BucketFault(f"the store sends its callers to another place, which is not followed; {advice}")
+        return BucketFault(f"the store redirects to another place, and redirects are not followed; {advice}")
     return BucketFault("the store failed" if answer.status >= 500 else "the store refused the request")

@@ -40,8 +40,8 @@ class BucketSettings(Section, frozen=True):
 
 
 def check_endpoint(where: str, text: str, *, is_insecure: bool) -> None:
-    """Raise ConfigError for an endpoint that cannot be used; one that may hold a password is not repeated."""
-    from urllib.parse import SplitResult, urlsplit  # a desk without buckets does without it
+    """Raise ConfigError for an endpoint that cannot be used; the message never repeats a password."""
+    from urllib.parse import SplitResult, urlsplit  # not needed without buckets
 
     from carrel.core.loopback import is_in_clear
 
@@ -51,7 +51,7 @@ def check_endpoint(where: str, text: str, *, is_insecure: bool) -> None:
     except ValueError:
         parts, is_sound = SplitResult("", "", "", "", ""), False
     if "@" in parts.netloc:
-        raise ConfigError(f"{where}: credentials do not belong into an address; set them in the environment")
+        raise ConfigError(f"{where}: an address must not contain credentials; set them in the environment")
     if not is_sound or parts.query or parts.fragment:
         raise ConfigError(f"{where}: expected https://host, or https://host/path")
     if is_in_clear(parts) and not is_insecure:

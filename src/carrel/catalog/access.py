@@ -7,8 +7,10 @@ right to read what is below a folder, and `scopes://scope/alpha:read` to read on
     tools   call its tools that only read
     write   call its tools that write or start something; add to what can be added to
 
-The caller is known for the time of a request, also in what a guide or a tool reads of other providers. Permission is
-checked before existence, so that a refusal does not reveal what exists. On stdio, and by default, all is allowed.
+`carrel://audit` needs the scope `audit:read` by name: `*:read` and `carrel:read` do not allow it.
+
+The caller is known during a request, also where a guide or a tool reads from other providers. Permission is checked
+before existence, so that a refusal does not reveal what exists. On stdio, and by default, everything is allowed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,12 +30,17 @@ SEARCH: Final = "carrel://search"
 """A URI that needs no permission: it shows only what the catalogue lets the caller read."""
 
 
+AUDIT: Final = "carrel://audit"
+"""A URI whose permission is named for itself, as if `audit` were its scheme."""
+_BY_NAME: Final = frozenset({"audit"})
+"""What `*` does not stand for."""
+
 _SAME_AS: Final = {"git": "workspace"}
 """Schemes that need the permission for another one: they show the same files."""
 
 
 class Access(Value, frozen=True):
-    """Who asks, and for what they may ask. Without `scopes`: for everything."""
+    """The caller and its rights. Without `scopes`, everything is allowed."""
 
     name: str
     scopes: frozenset[str] | None = None
@@ -43,7 +50,9 @@ class Access(Value, frozen=True):
     def allows(self, scheme: str, right: str) -> bool:
         """Return whether a right is given for a scheme."""
         scheme = _SAME_AS.get(scheme, scheme)
-        return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
+        if self.scopes is None or f"{scheme}:{right}" in self.scopes:
+            return True
+        return f"*:{right}" in self.scopes and scheme not in _BY_NAME
 
     def is_like(self, other: "Access") -> bool:
         """Return whether both have the same name and rights; they may expire at different times."""
@@ -55,7 +64,7 @@ class Access(Value, frozen=True):
         return self.scopes is None or any(_scheme(scope) in named for scope in self.scopes)
 
     def places(self, scheme: str) -> tuple[str, ...]:
-        """Return the URIs of a scheme that may be read with what is below them, if not the whole scheme may be."""
+        """Return the URIs of a scheme that may be read with everything below them, if the whole scheme may not."""
         if self.scopes is None or self.allows(scheme, "read"):
             return ()
         return _places(self.scopes).get(scheme, ())
@@ -72,7 +81,7 @@ def _places(scopes: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
     return places
 
 
-def _is_at(uri: str, place: str) -> bool:
+def is_at(uri: str, place: str) -> bool:
     """Return whether a URI is a place or below it; names are compared whole."""
     bare = uri.partition("?")[0]
     return bare in (place, place.removesuffix("/")) or bare.startswith(place if place.endswith("/") else f"{place}/")
@@ -97,7 +106,7 @@ class ActingAs:
         self._before = _current.set(self._access)
 
     def __exit__(self, *_: object) -> None:
-        """Set the caller that was before."""
+        """Restore the previous caller."""
         if self._before is not None:
             _current.reset(self._before)
 
@@ -108,7 +117,7 @@ def current_access() -> Access:
 
 
 def is_unlimited() -> bool:
-    """Return whether the caller may ask for everything."""
+    """Return whether the caller may do everything."""
     return _current.get().scopes is None
 
 
@@ -117,7 +126,16 @@ def may_read(uri: str) -> bool:
     access = _current.get()
     if access.scopes is None or access.allows(_scheme(uri), "read") or _is_search(uri):
         return True
-    return any(_is_at(uri, place) for place in access.places(_scheme(uri)))
+    return any(is_at(uri, place) for place in access.places(_scheme(uri)))
+
+
+def may_read_some(template: str) -> bool:
+    """Return whether the caller may read any of the URIs that a template stands for."""
+    literal, _, variable = template.partition("{")
+    if variable.startswith("?"):
+        return may_read(literal)
+    places = _current.get().places(_scheme(template)) if variable else ()
+    return may_read(template) or any(place.startswith(literal) for place in places)
 
 
 def is_limited(uri: str) -> bool:
@@ -146,6 +164,11 @@ def check_write(uri: str) -> None:
         scope = f"{_SAME_AS.get(scheme, scheme)}:write"
         message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
         raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
+
+
+def may_list(uri: str, target: str) -> bool:
+    """Return whether the caller may read a listed URI, and what a link at it leads to, if it is one."""
+    return may_read(uri) and (not target or may_read(target))
 
 
 def may_see(schemes: Iterable[str]) -> bool:
@@ -185,4 +208,7 @@ def _is_search(uri: str) -> bool:
 
 
 def _scheme(uri: str) -> str:
-    return uri.partition(":")[0].lower()
+    """Return the scheme by which the permission for a URI is named."""
+    scheme, _, rest = uri.partition(":")
+    is_audit = rest.startswith("//audit") and rest[len("//audit") :][:1] in ("", "?", "{", "/", "#")
+    return "audit" if is_audit and scheme.lower() == "carrel" else scheme.lower()

@@ -12,14 +12,15 @@ from functools import partial
 from time import sleep
 
 from carrel.catalog import access, fly, folders, shortlist
+from carrel.catalog.completions import NONE_OFFERED, LimitedCompletion, as_completion
 from carrel.catalog.pages import FullList, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
-from carrel.core.errors import BadArgument, ConfigError, echo
+from carrel.core.errors import BadArgument, ConfigError, RequestError, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
-from carrel.core.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.core.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.core.model import (
     FOLDER_TYPE,
     Completion,
@@ -40,6 +41,7 @@ from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
 from carrel.core.token_counts import TokenCounts
 from carrel.core.uri import with_query
+from carrel.core.writer import writing_as
 
 _TRIES = 3
 """How often a source that changes during the read is read; after that, the reading says that it is changing."""
@@ -55,7 +57,7 @@ class Part(Value, frozen=True):
 
 
 class Catalog:
-    """What is served. Safe to use from several threads."""
+    """All providers of a server. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class Catalog:
         max_bytes: int = MAX_MESSAGE_BYTES,
         max_listed: int = 0,
     ) -> None:
-        """`max_listed` bounds the list that clients are sent; 0 is no bound."""
+        """Create an empty catalogue; `max_listed` limits the list that clients are sent, 0 means no limit."""
         self.page_size = page_size
         self.max_listed = max_listed
         self.max_bytes = max_bytes
@@ -76,7 +78,7 @@ class Catalog:
         """Identifies this catalogue, so that a mount of itself is found."""
         self.generation = 0
         self.token_counts = TokenCounts()
-        """What is known of the tokens that resources cost."""
+        """The known token counts of resources."""
         self._putting = threading.RLock()
         self.mount(*providers)
 
@@ -139,7 +141,7 @@ class Catalog:
     def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
         """Return one page of the list that clients are sent: with a bound, the most useful entries.
 
-        A cursor goes on in the list that it was made for.
+        A cursor continues the list that it was made for.
         """
         if self.max_listed and not cursor:
             return self._shortlist().page((), self.page_size if limit is None else limit)
@@ -224,7 +226,15 @@ class Catalog:
         found = self._routes.find(spelled)
         if "target" in found.mounted.overrides:
             access.check_target(attempt("target", found.mounted.provider.target, spelled), uri)
-        return replace(found, check=access.check_read)
+        return replace(found, check=access.check_read, shows=self._shows)
+
+    def _shows(self, uri: str) -> bool:
+        """Return whether the caller sees a child of a folder: a link may lead out of the part that may be read."""
+        try:
+            self._check_targets(uri)
+        except RequestError:
+            return False
+        return True
 
     def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
         """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
@@ -261,7 +271,7 @@ class Catalog:
         *,
         part: Part | None = None,
     ) -> Reading:
-        """Read a resource whose source moved while it was read, a few times if need be."""
+        """Read a resource again whose source changed while it was read, a few times if necessary."""
         reading, tries = None, 1
         while reading is None:
             if tries > 1:  # it is being written
@@ -282,9 +292,9 @@ class Catalog:
         part: Part | None = None,
         is_last: bool = False,
     ) -> Reading | None:
-        """Make a reading of what a provider gave; None if its source moved meanwhile.
+        """Return the reading of a provider's result; None if its source changed meanwhile.
 
-        The last try of several gives a reading even then, which says that it is changing.
+        With `is_last`, return a reading even then, which says that it is changing.
         """
         if type(given) is Text and wanted is None and condition is None and part is None:
             # Most reads: nothing to close, nothing that can change.
@@ -301,9 +311,9 @@ class Catalog:
         return replace(reading, items=items)
 
     def open(self, found: Found, condition: str | None = None, given: Given | Unread | None = None) -> Reading:
-        """Return what `find` found with its bytes unread: one item is `Stored`, and the caller closes it.
+        """Return the reading of a found URI with its bytes unread: one item is `Stored`, and the caller closes it.
 
-        A folder, or several items, are as any read gives them. `given` is what `Found.open` returned before.
+        A folder, or several items, are returned as by any read. `given` is an earlier result of `Found.open`.
         """
         asked = content.range_in(found.query_range) if found.query_range else None
         given = found.open() if given is None else given
@@ -332,7 +342,8 @@ class Catalog:
         found = self._routes.find(uri)
         if found.route is None or found.route.append is None:
             raise BadArgument(f"Nothing can be added to {echo(uri)}: only logs take more lines", uri=uri)
-        return found.route.append(data=data, **found.variables)
+        with writing_as(access.current_access().name, "append"):
+            return found.route.append(data=data, **found.variables)
 
     def _read_moving(
         self,
@@ -366,7 +377,7 @@ class Catalog:
             close_sources(reading.items)
 
     def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
-        """Do the same for the whole of one source, in fewer steps: most reads of files are of this kind."""
+        """Return the same for the whole of one source, in fewer steps: most reads of files are of this kind."""
         source = item.source
         try:
             items = (content.whole(item, uri, self.max_bytes),)
@@ -419,28 +430,35 @@ class Catalog:
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         """Return at most a hundred values for a template's variable, and whether there are more."""
-        access.check_read(reference)
+        _check_reference(reference)
         found = self._routes.reference(reference)
         if found is None:
             known = [template.uri_template for template in self.templates()[0]]
             example = f" (resources/templates/list has the known ones; for example {known[0]})" if known else ""
             raise BadArgument(f"Unknown reference: {echo(reference)}{example}", data={"parameter": "ref"})
         meant, variables, mounted = found
-        access.check_read(meant)  # who may read a part only would get names of the rest
+        _check_reference(meant)
         if variables is not None and variable not in variables:
             named = f'known: {", ".join(variables)}; for example {{"name": "{variables[0]}", "value": ""}}'
             message = f"Unknown argument: {echo(variable)} ({named})"
             raise BadArgument(message, data={"parameter": "argument"})
         if not mounted.has_completions:
-            return Completion((), total=0, has_more=False)
-        offered = mounted.provider.complete(meant, variable, value, context)
-        if isinstance(offered, Completion):
-            values, total, has_more = offered.values, offered.total, offered.has_more
-        else:
-            values, total, has_more = tuple(offered), len(offered), False
-        if len(values) > MAX_COMPLETIONS:
-            return Completion(values[:MAX_COMPLETIONS], total=total, has_more=True)
-        return Completion(values, total=total, has_more=has_more)
+            return NONE_OFFERED
+        places = access.current_access().places(meant.partition(":")[0].lower())
+        if not places:
+            return as_completion(mounted.provider.complete(meant, variable, value, context))
+
+        def ask(begin: str) -> Completion | Sequence[str]:
+            return mounted.provider.complete(meant, variable, begin, context)
+
+        return LimitedCompletion(meant, variable, context, places, ask, self._can_read).offered(value)
+
+    def _can_read(self, uri: str) -> bool:
+        """Return whether the caller may read a URI, whether it exists or not."""
+        try:
+            return self.find(uri).route is not None
+        except RequestError:
+            return False
 
     def tools(self) -> tuple[Tool, ...]:
         """Return every provider's tools that the caller may call, in order; of two with one name, the first."""
@@ -454,7 +472,8 @@ class Catalog:
         """Run a tool by its name; a tool that the caller may not call is unknown."""
         for mounted in self.mounted:
             if any(tool.name == name for tool in self._tools_of(mounted)):
-                return mounted.provider.call(name, arguments, call)
+                with writing_as(access.current_access().name, name):
+                    return mounted.provider.call(name, arguments, call)
         raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
 
     def _tools_of(self, mounted: Mounted) -> Iterator[Tool]:
@@ -485,7 +504,7 @@ def close_sources(items: Iterable[Item]) -> None:
 
 
 def close_given(given: Given | Unread) -> None:
-    """Close the sources of what a provider gave, if it is not read."""
+    """Close the sources of a provider's result that is not used."""
     if not isinstance(given, Unread):
         close_sources(given.items if isinstance(given, Reading) else (given,))
 
@@ -501,8 +520,14 @@ def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
     return other if asked is None else asked
 
 
+def _check_reference(reference: str) -> None:
+    """Raise `Denied` for a template none of whose URIs the caller may read."""
+    if not access.may_read_some(reference):
+        access.check_read(reference)
+
+
 def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:
-    """Return the one range asked for, beside a URI or in its query; raise if both ask for one."""
+    """Return the requested range, given beside the URI or in its query; raise if both have one."""
     if found.query_range:
         return _one_of(wanted, content.range_in(found.query_range), uri)
     if wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):

@@ -77,7 +77,7 @@ def _walk(mounted: Iterable[Mounted], asked: Asked, name: str, key: str) -> Iter
         is_reached = is_reached or one.provider.name == name
         if is_reached and "browse" in one.overrides:
             found = one.provider.browse(asked.directory, asked.prefix or "", after)
-            yield from ((one, entry) for entry in found if access.may_read(entry.uri))
+            yield from ((one, entry) for entry in found if access.may_list(entry.uri, entry.target))
 
 
 def _seal(asked: Asked, mounted: Mounted, last: Resource) -> str:

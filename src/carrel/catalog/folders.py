@@ -60,9 +60,9 @@ def _children(owners: Sequence[Mounted], uri: str, name: str, key: str) -> Gener
         is_first = owner == name
         is_reached = is_reached or is_first
         try:
-            # With several providers, those before the place are looked through too: what they have is not repeated.
+            # With several providers, those before the place are listed too, so that their children are not repeated.
             for child in mounted.provider.children(uri, key if len(owners) == 1 else ""):
-                if child.uri not in seen and access.may_read(child.uri):
+                if child.uri not in seen and access.may_list(child.uri, child.target):
                     seen.add(child.uri)
                     if is_reached and not (is_first and key_of(child) <= key):
                         yield owner, child
@@ -73,7 +73,7 @@ def _children(owners: Sequence[Mounted], uri: str, name: str, key: str) -> Gener
 
 
 def _place(parts: tuple[str, ...], folder: str) -> tuple[str, str]:
-    """Return the provider and the key after which a page begins; a cursor goes on in its own folder only."""
+    """Return the provider and the key after which a page begins; a cursor is valid only for its own folder."""
     match parts:
         case ():
             return "", ""

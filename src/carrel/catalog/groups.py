@@ -1,4 +1,4 @@
-"""Groups of callers: what each group may do, beside what a caller's own token allows.
+"""Groups of callers: the rights of each group, in addition to those of a caller's own token.
 
     [groups.writers]
     members = ["alice", "groups=platform"]
@@ -37,7 +37,7 @@ class Groups:
         self._groups = tuple((frozenset(group.members), parse_scopes(group.allow)) for group in groups)
 
     def rights_of(self, subject: str, claims: Claims | None = None) -> frozenset[str]:
-        """Return what the groups of a caller may do."""
+        """Return the rights of the groups of a caller."""
         names = {"*", subject, *_claimed(claims or {})}
         rights = (allowed for members, allowed in self._groups if not members.isdisjoint(names))
         return frozenset[str]().union(*rights)

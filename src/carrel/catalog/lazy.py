@@ -1,7 +1,7 @@
 """A provider whose data does not exist yet: its URIs are answered, its list is empty.
 
-It costs a look at a file name, not an import. When the data appears, the next list finds it, and the real provider
-takes its place.
+It costs a check of a file name, not an import. When the data appears, the next list finds it, and the real provider
+replaces this one.
 """
 
 import logging

@@ -41,14 +41,14 @@ class ListSection(Value, frozen=True):
 
 
 class FullList:
-    """What the mounted providers list, as far as the caller may read it."""
+    """The entries of all mounted providers that the caller may read."""
 
     def __init__(self, mounted: tuple[Mounted, ...], routes: Routes) -> None:
         self._mounted = mounted
         self._routes = routes
 
     def page(self, parts: tuple[str, ...], wanted: int, prefix: str = "") -> Page:
-        """Return one page of what begins with `prefix`; a cursor's parts say where to go on, and with which prefix."""
+        """Return one page of the entries with a prefix; the parts of a cursor name the position and the prefix."""
         kind, name, key, prefix = self._place(parts, prefix)
         entries: list[Resource] = []
         last = None
@@ -67,7 +67,7 @@ class FullList:
         return Page(shown, seal(*place, *([prefix] if prefix else [])), ttl_ms=self.ttl_ms())
 
     def ttl_ms(self) -> int:
-        """Return how long a list holds: not at all while a provider is still starting."""
+        """Return how long a client may keep a list; 0 while a provider is still starting."""
         return 0 if any(gateway.is_starting for gateway in self._gateways()) else LIST_TTL_MS
 
     def _gateways(self) -> Iterator[Gateway]:
@@ -103,13 +103,15 @@ class FullList:
         templates: Iterable[Template] = mounted.templates()
         if self._routes.has_clashes:
             templates = [one for one in templates if not self._routes.has_lost(mounted, one.uri_template)]
-        return templates if access.is_unlimited() else [one for one in templates if access.may_read(one.uri_template)]
+        return (
+            templates if access.is_unlimited() else [one for one in templates if access.may_read_some(one.uri_template)]
+        )
 
     def visible(self) -> tuple[Mounted, ...]:
         """Return the providers of which the caller may read anything."""
         if access.is_unlimited():
             return self._mounted
-        return tuple(mounted for mounted in self._mounted if access.may_see(mounted.provider.schemes))
+        return tuple(mounted for mounted in self._mounted if access.may_see(mounted.permissions))
 
     def _place(self, parts: tuple[str, ...], prefix: str) -> tuple[str, str, str, str]:
         match parts:
@@ -159,10 +161,12 @@ class FullList:
         return iter(())
 
     def _permitted(self, mounted: Mounted, entries: Iterable[Resource]) -> Iterable[Resource]:
-        """Leave out what another provider keeps, and what the caller may not read."""
+        """Return the entries without those that another provider keeps or the caller may not read."""
         if self._routes.has_clashes:
             entries = (entry for entry in entries if not self._routes.has_lost(mounted, entry.uri))
-        return entries if access.is_unlimited() else (entry for entry in entries if access.may_read(entry.uri))
+        if access.is_unlimited():
+            return entries
+        return (entry for entry in entries if access.may_list(entry.uri, entry.target))
 
 
 class _CutShort:
@@ -236,7 +240,7 @@ def _number_of(parts: tuple[str, ...]) -> int:
 def seal(*parts: str) -> str:
     """Return a cursor made of the parts, none of which may hold NUL.
 
-    Its checksum is no secret: it only tells our cursors from foreign ones. Permission is checked on every page.
+    Its checksum is no secret: it only distinguishes our cursors from others. Permission is checked on every page.
     """
     payload = _SEPARATOR.join(parts).encode("utf-8", "surrogatepass")
     encoded = b2a_base64(_checksum(payload) + payload, newline=False)

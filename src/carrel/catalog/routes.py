@@ -1,9 +1,9 @@
-"""Which route reads a URI: the table that is listed is the one that dispatches.
+"""Find the route that reads a URI. The table that is listed is the one that dispatches.
 
-A route without variables goes before templates; then the longer literal start; then the order of configuration.
-Single URIs that a gateway claims go before all of these, unless a provider that is no gateway serves them already.
-A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme. A provider may
-respell its URIs before they are matched (`canonical`), and word the errors for those that do not fit (`refusal`).
+A route without variables has precedence over templates; then the longer literal start wins; then the order of
+configuration. Single URIs that a gateway claims have precedence over all of these, unless another provider already
+serves them. A URI that no route matches is passed unchanged to `read_unmatched` of the provider that owns the scheme. A
+provider may respell its URIs before they are matched (`canonical`), and word the errors for other URIs (`refusal`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from carrel.catalog import access
 from carrel.core.arguments import FOLDER_PARAMETERS, PARAMETERS, InvalidArguments, known_parameters, refused_parameter
 from carrel.core.errors import BadArgument, NotFound, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import FOLDER_TYPE, Reading, Stored, Template, Unread
+from carrel.core.model import FOLDER_TYPE, Reading, Resource, Stored, Template, Text, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
@@ -34,7 +35,7 @@ MAX_RECENT: Final = 1_024
 
 
 class Mounted:
-    """A provider, and what was found out about it when it was mounted."""
+    """A provider, with the facts that were collected when it was mounted."""
 
     __slots__ = ("_templates", "claims", "gateway", "overrides", "provider", "routes", "speed")
 
@@ -48,6 +49,11 @@ class Mounted:
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         listed = (route for route, template in self.routes if route.listed and not template.is_fixed)
         self._templates = tuple(map(_template_of, listed))
+
+    @property
+    def permissions(self) -> tuple[str, ...]:
+        """The schemes by which the permissions for its resources are named."""
+        return (self.provider.permission,) if self.provider.permission else self.provider.schemes
 
     @property
     def has_tools(self) -> bool:
@@ -83,9 +89,11 @@ class Found(Value, frozen=True):
     query_range: tuple[tuple[str, str], ...] = ()
     others: tuple[Mounted, ...] = ()
     view: "View | None" = None
-    """What is shown of it in place of the whole."""
+    """The view that is shown instead of the whole: an outline or a budget."""
     check: Callable[[str], None] | None = None
-    """Checks the URIs of what is read: they may be other ones, as for an absolute path."""
+    """Checks the URIs of the items that are read: they may differ, as for an absolute path."""
+    shows: Callable[[str], bool] | None = None
+    """Returns whether the caller sees a child of a folder."""
 
     @property
     def start(self) -> int:
@@ -99,21 +107,22 @@ class Found(Value, frozen=True):
         return any(route is self.route and name in template.query_variables for route, template in self.mounted.routes)
 
     def read(self, condition: str | None = None) -> Given:
-        """Return what the provider gives, however long that takes."""
+        """Return the provider's result, however long that takes."""
         given = self.open(condition)
         return given.read() if isinstance(given, Unread) else given
 
     def open(self, condition: str | None = None) -> Given | Unread:
-        """Return what the provider's reader returns; it gets the condition if it has a use for one."""
+        """Return the result of the provider's reader, which gets the condition if it supports one."""
         given = self._open(condition)
-        return given if self.check is None else _checked(given, self.check)
+        return given if self.check is None else _checked(given, self.check, self.shows)
 
     def _open(self, condition: str | None) -> Given | Unread:
         if self.view is not None:
             from carrel.outline.views import Viewed, show
 
             mime_type = "" if self.route is None else self.route.mime_type
-            viewed = Viewed(replace(self, view=None).read, mime_type, self.mounted.provider)
+            shows = None if self.check is None else _is_listed
+            viewed = Viewed(replace(self, view=None).read, mime_type, self.mounted.provider, shows)
             return Unread(partial(show, self.view, viewed))
         if condition is not None and self.mounted.gateway is not None:
             given = self.mounted.gateway.read_if(self.uri, condition)
@@ -133,12 +142,18 @@ class Found(Value, frozen=True):
         return (self.mounted, *self.others)[-1].provider.read_unmatched(self.uri)
 
 
-def _checked(given: Given | Unread, check: Callable[[str], None]) -> Given | Unread:
-    """Return what was read, or raise if it is something that the caller may not read."""
+def _is_listed(entry: Resource) -> bool:
+    return access.may_list(entry.uri, entry.target)
+
+
+def _checked(
+    given: Given | Unread, check: Callable[[str], None], shows: Callable[[str], bool] | None
+) -> Given | Unread:
+    """Return the result of a read; raise if the caller may not read one of its items."""
     if isinstance(given, Unread):
 
         def read() -> Given:
-            found = _checked(given.read(), check)
+            found = _checked(given.read(), check, shows)
             assert not isinstance(found, Unread)
             return found
 
@@ -154,7 +169,22 @@ def _checked(given: Given | Unread, check: Callable[[str], None]) -> Given | Unr
             if isinstance(item, Stored):
                 item.source.close()
         raise
+    if isinstance(given, Reading) and given.more is not None and shows is not None:
+        return _without_hidden(given, given.more, shows)
     return given
+
+
+def _without_hidden(folder: Reading, more: Callable[[int], str | None], shows: Callable[[str], bool]) -> Reading:
+    """Return the reading of a folder without the children that the caller does not see."""
+    kept = [at for at, item in enumerate(folder.items) if item.uri is None or shows(item.uri)]
+    if len(kept) == len(folder.items):
+        return folder
+
+    def more_kept(count: int) -> str | None:
+        return more(kept[count - 1] + 1 if count < len(kept) else len(folder.items))
+
+    items = tuple(folder.items[at] for at in kept) or (Text("", FOLDER_TYPE),)
+    return replace(folder, items=items, more=more_kept)
 
 
 class Clash(Value, frozen=True):
@@ -257,7 +287,7 @@ class Routes:
             found = self.find(view.uri)
             if view.budget is None:
                 return replace(found, view=view)
-            # What fits a budget is not cut again: the range says what is to fit.
+            # With a budget, the range selects the text that must fit, and the result is not cut again.
             return replace(found, view=replace(view, range=found.query_range), query_range=())
         scheme = uri.partition(":")[0].lower()
         spelled = self.spelling(uri)
@@ -297,7 +327,7 @@ class Routes:
 
         fixed = self._fixed.get(split_query(uri)[0])
         if fixed is not None and fixed.route is not None and fixed.route.query is None:
-            return view_of(uri, VIEW_NAMES)  # it takes no query of its own
+            return view_of(uri, VIEW_NAMES)  # the route itself takes no query
         return find_view(uri, VIEW_NAMES, self._templates.get(uri.partition(":")[0].lower(), ()))
 
     def finds_at_once(self, uri: str) -> bool:

@@ -15,7 +15,7 @@ FILES: Final = "workspace"
 """The scheme under which a path is looked for."""
 MOST_NAMED: Final = 3
 MOST_COMPARED: Final = 5_000
-"""URIs that one is compared with, so that a mistake costs no more than a long page of the list."""
+"""Maximum number of URIs that a wrong one is compared with: as many as a long page of the list."""
 
 _OTHERS_COMPARED: Final = 1_000
 """How many of them may belong to other schemes."""

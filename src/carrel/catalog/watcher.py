@@ -266,7 +266,7 @@ class Watcher:
                 self._attend(one)
 
     def wake(self) -> None:
-        """Check again what is due."""
+        """Check again the URIs that are due."""
         with self._changed:
             self._changed.notify_all()
 
@@ -293,7 +293,7 @@ class Watcher:
             self._thread.start()
 
     def _loop(self) -> None:
-        """Send what is due, and have the providers polled, while there are subscriptions."""
+        """Send due notifications and poll the providers, while there are subscriptions."""
         self._attend_all()
         tick_s = min((self._interval(mounted) for mounted in self._catalog.mounted), default=self._poll_s)
         next_poll = monotonic() + tick_s
@@ -330,7 +330,7 @@ class Watcher:
             return one
 
     def _attend(self, one: _Attended) -> None:
-        """Ask a provider what is due, on its thread; one that runs already will do it."""
+        """Poll a provider on its thread; if one is already running, it does this too."""
         with self._changed:
             if not one.is_asked:
                 one.is_asked = True
@@ -429,7 +429,7 @@ class Watcher:
         )
 
     def _compare_list(self, subscriptions: list[Subscription]) -> None:
-        """Notify those for whom the list changed. It is read on another thread, since a provider may be slow."""
+        """Notify the subscribers whose list changed. The list is read on another thread: a provider may be slow."""
         if not subscriptions:
             return
         if self._comparing is not None and self._comparing.is_alive():

@@ -16,8 +16,6 @@ from carrel.connect.shell import SHELLS, Shell
 from carrel.core.errors import CarrelError
 from carrel.core.uri import PATH_SAFE, quote
 
-VARIABLE: Final = "_CARREL_COMPLETE"
-"""The variable that a shell sets to ask for completions."""
 MAX_URIS: Final = 200
 """Maximum number of URIs that are offered."""
 _EXPRESSION: Final = re.compile(r"\{([+]?)([A-Za-z0-9_.]+)\}")

@@ -17,6 +17,7 @@ from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError, echo
 from carrel.core.model import Resource, ToolResult
 from carrel.core.provider import Project
+from carrel.core.writer import LOCAL, writing_as
 from carrel.providers.sage.arguments import SaveCheckpoint, needed
 from carrel.providers.sage.memory import SageError
 from carrel.providers.sage.names import KINDS, split_uri
@@ -52,7 +53,8 @@ def opened(options: CommandOptions) -> Iterator[Sage]:
         assert isinstance(memory, Sage)
         until_closed.callback(memory.close)
         memory.memory.refresh()
-        yield memory
+        with writing_as(LOCAL, f"carrel sage {click.get_current_context().info_name}"):
+            yield memory
 
 
 class SageCommands(click.Group):

@@ -19,15 +19,16 @@ from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError
 from carrel.core.limits import STORE_COMMAND_S, STORE_IMPORT_S
 from carrel.core.provider import Project
+from carrel.core.writer import LOCAL, writing_as
 from carrel.providers.scopes import commands, location
 from carrel.providers.scopes.connection import ScopesStore
 from carrel.providers.scopes.scope_errors import Archived, ScopeError
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.uris import DEFAULT_NODES
+from carrel.providers.scopes.values import MAX_CHILDREN
 
 _DB: Final = "carrel.scopes.db"
 _WORDS: Final = "carrel.scopes.words"
-_DEFAULT_CHILDREN: Final = 10_000
 
 
 _ADVICE: Final[dict[str, str]] = {"HAS_CHILDREN": "To delete its descendants too, add --cascade"}
@@ -56,7 +57,7 @@ class ScopesGroup(click.Group):
         except ScopeError as error:
             text = error.text
             if isinstance(error, Archived):
-                text = error.with_way_back(f"{commands.PROGRAM} status {error.alias} --restore")
+                text = error.with_advice(f"{commands.PROGRAM} status {error.alias} --restore")
             code = _report(text, error.code, error.status, error.exit, is_json=is_json)
             if error.code in _ADVICE and not is_json and sys.stderr.isatty():
                 say(_ADVICE[error.code])
@@ -93,28 +94,30 @@ def _run(command: commands.ScopesCommand) -> Callable[..., None]:
         options = context.ensure_object(CommandOptions)
         config = options.config()
         settings = config.values("scopes")
+        max_children = settings.get("max_children_listed", MAX_CHILDREN)
         session = Session(
-            _store(config, context.meta.get(_DB)),
+            _store(config, context.meta.get(_DB), max_children),
             is_json=options.is_json,
             ceiling=settings.get("max_nodes_ceiling", DEFAULT_NODES),
-            max_children=settings.get("max_children_listed", _DEFAULT_CHILDREN),
+            max_children=max_children,
         )
         try:
-            WORK[command.name](session, given)
+            with writing_as(LOCAL, f"{commands.PROGRAM} {command.name}"):
+                WORK[command.name](session, given)
         finally:
             session.store.close()
 
     return run
 
 
-def _store(config: Config, db: str | None) -> ScopesStore:
+def _store(config: Config, db: str | None, max_children: int) -> ScopesStore:
     """Return the store: that of --db, else the team's, else the project's."""
     address = config.store() if db is None else None
     if address is None:
         return Store(_location(config, db), read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S)
     from carrel.providers.scopes.team_store import TeamStore  # only where there is one
 
-    store = TeamStore(address, read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S)
+    store = TeamStore(address, read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S, max_children=max_children)
     try:
         store.prepare()
     except ConfigError:

@@ -18,11 +18,11 @@ from carrel.files.atomic import new_private
 from carrel.providers.scopes import changes, importer, json_lines, queries, tree
 from carrel.providers.scopes.changes import Change, Move
 from carrel.providers.scopes.connection import ScopesConnection, ScopesStore
-from carrel.providers.scopes.importer import OnConflict, Outcome
+from carrel.providers.scopes.importer import ImportResult, OnConflict
 from carrel.providers.scopes.json_lines import Record
 from carrel.providers.scopes.original_database import Original
 from carrel.providers.scopes.scope_errors import invalid, not_found
-from carrel.providers.scopes.store import blank
+from carrel.providers.scopes.store import empty_store
 from carrel.providers.scopes.uris import bad_query, parameters
 from carrel.providers.scopes.values import (
     TREE_URI,
@@ -68,14 +68,14 @@ class Session:
             if connection is not None:
                 yield connection
                 return
-        with blank() as connection:
+        with empty_store() as connection:
             yield connection
 
     @contextmanager
     def writing(self, scope: str, *, is_rehearsal: bool = False) -> Iterator[ScopesConnection]:
         """Open a transaction to change a scope; raise "not found" instead of creating a store for it."""
         if self.store.identity() is None:
-            with blank() as connection:
+            with empty_store() as connection:
                 find(connection, scope)
         with self.store.writing(is_rehearsal=is_rehearsal) as connection:
             yield connection
@@ -345,8 +345,8 @@ def import_(session: Session, given: Given) -> None:
     is_rehearsal = bool(given["dry_run"])
     with session.store.writing(is_rehearsal=is_rehearsal, is_long=True) as connection:
         on_conflict: OnConflict = "exact" if given["exact"] else given["on_conflict"]
-        outcome = importer.take_in(connection, now_ms(), records, on_conflict)
-    warnings = [] if database is None else database.warnings(outcome.taken)
+        outcome = importer.import_records(connection, now_ms(), records, on_conflict)
+    warnings = [] if database is None else database.warnings(outcome.accepted)
     counts = {"imported": outcome.imported, "skipped": outcome.skipped, "replaced": outcome.replaced}
     if given["exact"]:
         counts["removed"] = outcome.removed
@@ -355,7 +355,7 @@ def import_(session: Session, given: Given) -> None:
         say(f"Warning: {warning}")
 
 
-def _line(outcome: Outcome, *, is_rehearsal: bool) -> str:
+def _line(outcome: ImportResult, *, is_rehearsal: bool) -> str:
     words = (
         ("Would import", "skip", "replace", "remove")
         if is_rehearsal

@@ -31,7 +31,7 @@ _LOWEST: Final = 19
 @click.option(
     "--budget", type=int, default=requests.DEFAULTS["budget"], show_default=True, help="Maximum tokens of the answer."
 )
-@click.option("--after", metavar="PLACE", help="Continue after the place that the previous page names.")
+@click.option("--after", metavar="PLACE", help="Continue with the value that the previous page returned.")
 @click.option("--explain", "explains", is_flag=True, help="Show why each hit has its place.")
 @click.option("--index", "is_index", is_flag=True, help="Complete the index. Without QUERY, do nothing else.")
 @with_command_options

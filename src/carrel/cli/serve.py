@@ -39,6 +39,7 @@ OPTIONS: Final = (
         "--http", "[HOST:]PORT", "Serve over HTTP instead of stdin and stdout (default: 127.0.0.1 and [http] port)."
     ),
     Option("--open", "", "With --http: open the explorer, which shows what is served, in the browser."),
+    Option("--workers", "N", "With --http and a store: serve with N processes, which use N cores (default 1)."),
     Option("--no-token", "", "With --http on a loopback address: require no token."),
     Option("--set", "SECTION.KEY=VALUE", "Set any setting of the configuration file."),
     Option("--quiet", "", "Do not print on stderr what is served."),
@@ -58,6 +59,7 @@ class Parsed:
         self.http: str | None = None
         self.has_token = True
         self.opens = False
+        self.workers = 1
 
 
 def run(words: Sequence[str]) -> int:
@@ -78,6 +80,8 @@ def run(words: Sequence[str]) -> int:
         )
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags, parsed.origins))
+        if desk.store is not None and desk.store.bus is not None:
+            desk.store.bus.start()
         if not parsed.is_quiet:
             say("\n".join(announcement(desk, is_terminal=is_terminal)))
         _collect_from_now_on()
@@ -86,19 +90,30 @@ def run(words: Sequence[str]) -> int:
 
 
 def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
-    from carrel.cli.serve_http import refuse_own_address, run_http  # imports an event loop, which stdio does not need
+    from carrel.cli.serve_http import parse_address, refuse_own_address, run_http  # imports an event loop
+    from carrel.transports.http.app import bind
 
     address = address or str(config.http().port)
     refuse_own_address(config, address)
+    worker = None
+    if parsed.workers > 1:
+        from carrel.cli.serve_workers import refuse_unshared, start_workers  # only where there are several
+
+        refuse_unshared(config)
+        started = start_workers(bind(*parse_address(address)), parsed.workers)
+        if isinstance(started, int):
+            return started
+        worker = started
+    is_first = worker is None or worker.is_first
     desk = open_desk(config)
-    lines = None if parsed.is_quiet else announcement(desk)
+    lines = announcement(desk) if is_first and not parsed.is_quiet else None
     _collect_from_now_on()
     opens = None
-    if parsed.opens:
+    if parsed.opens and is_first:
         from carrel.cli.browser import opener  # only for a person
 
         opens = opener(os.environ, wanted=True)
-    return run_http(desk, address, lines, has_token=parsed.has_token, opens=opens)
+    return run_http(desk, address, lines, has_token=parsed.has_token, opens=opens, worker=worker)
 
 
 def run_open(words: Sequence[str], port: int | None, opens: Callable[[str], None]) -> int:
@@ -152,6 +167,8 @@ def parse(words: Sequence[str]) -> Parsed:
         raise ConfigError("--no-token needs --http; stdin and stdout use no token")
     if parsed.opens and parsed.http is None:
         raise ConfigError("--open needs --http; to look at what is served: carrel open")
+    if parsed.workers > 1 and parsed.http is None:
+        raise ConfigError("--workers needs --http; stdin and stdout serve one client")
     if parsed.project is not None and not os.path.isdir(parsed.project):
         raise ConfigError(f"--project {parsed.project}: no such folder")
     return parsed
@@ -184,10 +201,21 @@ def _take(parsed: Parsed, flag: str, value: str) -> None:
         parsed.has_token = False
     elif flag == "--open":
         parsed.opens = True
+    elif flag == "--workers":
+        parsed.workers = _number_of_workers(value)
     elif flag == "--quiet":
         parsed.is_quiet = True
     elif flag == "--debug":
         parsed.is_debug = True
+
+
+def _number_of_workers(text: str) -> int:
+    from carrel.cli.serve_workers import MAX_WORKERS  # only where there are several
+
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    if not 1 <= number <= MAX_WORKERS:
+        raise ConfigError(f"--workers {text}: expected a whole number from 1 to {MAX_WORKERS}")
+    return number
 
 
 def _assignment(text: str) -> tuple[str, str, str]:

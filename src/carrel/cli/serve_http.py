@@ -21,8 +21,8 @@ from carrel.transports.http.visits import Visits
 
 if TYPE_CHECKING:
     from carrel.app.replica import Replica
+    from carrel.cli.serve_workers import Worker
     from carrel.stores.database import Database
-    from carrel.transports.http.shared_sessions import SharedSessions
     from carrel.transports.http.tokens import TokenStore
 
 DEFAULT_HOST = "127.0.0.1"
@@ -32,11 +32,17 @@ Opens = Callable[[str], object]
 
 
 def run_http(
-    desk: Desk, address: str, announced: list[str] | None, *, has_token: bool, opens: Opens | None = None
+    desk: Desk,
+    address: str,
+    announced: list[str] | None,
+    *,
+    has_token: bool,
+    opens: Opens | None = None,
+    worker: "Worker | None" = None,
 ) -> int:
     """Serve until stopped; return the exit code. Print `announced` and how to connect on stderr, unless it is None.
 
-    `opens` gets the address of a link that lets a browser in, once the server listens.
+    `opens` gets the address of a link that lets a browser in, once the server listens. A `worker` has its socket.
     """
     replica = _replica(desk)
 
@@ -47,26 +53,39 @@ def run_http(
 
     close = _once(close_all)
     try:
+        if worker is not None:
+            worker.refuse_processes(desk)
         host, port = parse_address(address)
         lines, guard = admit(desk, desk.config.http(), host, has_token=has_token, replica=replica)
-        listening = bind(host, port)
+        listening = bind(host, port) if worker is None else worker.listening
         url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
         if announced is not None:
             connect = (line.replace("URL", url) for line in lines)
             say("\n".join([*announced, f"carrel: listening on {url}", *connect]))
-        visits = Visits(listening.getsockname()[1])
+        visits = Visits(listening.getsockname()[1]) if worker is None else worker.visits
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
-        app = App(desk.server, guard, pages=partial(_explorer, desk), visits=visits, shared=_sessions_of(replica))
-        serve(app, listening, close)
+        app = App(
+            desk.server,
+            guard,
+            pages=partial(_explorer, desk),
+            visits=visits,
+            shared=None if replica is None else replica.sessions,
+            allowances=None if replica is None else replica.allowances,
+        )
+        serve(app, listening, close, partial(_get_ready, worker, opens_browser=opens is not None))
     finally:
         close()
     return 0
 
 
-def _sessions_of(replica: "Replica | None") -> "SharedSessions | None":
-    return None if replica is None else replica.sessions
+def _get_ready(worker: "Worker | None", *, opens_browser: bool) -> None:
+    """Tell the others that a worker accepts connections; prepare pages for a browser that is on its way."""
+    if worker is not None:
+        worker.report_ready()
+    if opens_browser:
+        threading.Thread(target=_prepare_pages, name="carrel-pages", daemon=True).start()
 
 
 def _replica(desk: Desk) -> "Replica | None":
@@ -83,6 +102,13 @@ def _explorer(desk: Desk, app: App) -> Pages:
     from carrel.explorer.explorer import Explorer  # not before the first page
 
     return Explorer(desk, app)
+
+
+def _prepare_pages() -> None:
+    """Import what the first pages need while the browser starts: that takes longer than a page."""
+    from carrel.explorer.preparing import prepare
+
+    prepare()
 
 
 def refuse_remote_browser(host: str) -> None:

@@ -16,6 +16,8 @@ from carrel.core.limits import STORE_COMMAND_S, STORE_IMPORT_S
 from carrel.core.provider import Project
 from carrel.core.record import Value
 from carrel.core.store_address import StoreAddress, parse_address
+from carrel.core.writer import LOCAL as LOCAL_CALLER
+from carrel.core.writer import writing_as
 from carrel.providers.logs.copying import ProjectLogs, PushedFolder, copy_logs
 from carrel.providers.logs.log import Bounds, Retention
 from carrel.providers.logs.spooled_log import SpoolBounds
@@ -70,7 +72,7 @@ def copy(options: CommandOptions, source: str, target: str, replaces: bool) -> N
     sides = StoreSide(config, _address("FROM", source)), StoreSide(config, _address("TO", target))
     if sides[0].address == sides[1].address:
         raise ConfigError("FROM and TO are the same store: give `local` and a URL, or two URLs")
-    with _prepared(*sides):
+    with _prepared(*sides), writing_as(LOCAL_CALLER, "carrel store copy"):
         reports = [copy_kind(*sides, replaces) for copy_kind in COPIERS]
     if options.is_json:
         output.print_json([{name: getattr(one, name) for name in one.__struct_fields__} for one in reports])
@@ -116,14 +118,17 @@ def _copy_scopes(source: StoreSide, target: StoreSide, replaces: bool) -> CopyRe
 
 
 def _scopes(side: StoreSide) -> ScopesStore:
-    limits = {"read_s": STORE_COMMAND_S, "write_s": STORE_IMPORT_S}
     if side.address is not None:
         from carrel.providers.scopes.team_store import TeamStore  # loads the database's driver
 
-        return TeamStore(side.address, **limits)
+        return TeamStore(side.address, read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S)
     place = side.config.values("scopes").get("db", location.DEFAULT)
     is_named = "db" in side.config.named("scopes")
-    return Store(location.Location(side.project("scopes"), place, is_named=is_named), **limits)
+    return Store(
+        location.Location(side.project("scopes"), place, is_named=is_named),
+        read_s=STORE_COMMAND_S,
+        write_s=STORE_IMPORT_S,
+    )
 
 
 def _copy_memory(source: StoreSide, target: StoreSide, replaces: bool) -> CopyReport:

@@ -13,6 +13,7 @@ from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options
 from carrel.core.errors import ConfigError
 from carrel.core.isotime import iso
+from carrel.core.writer import LOCAL, writing_as
 from carrel.transports.http.tokens import TokenStore
 
 
@@ -28,7 +29,8 @@ def _tokens(options: CommandOptions) -> Iterator[TokenStore]:
     from carrel.transports.http.stored_tokens import StoredTokens
 
     try:
-        yield StoredTokens(os.environ, TokenTable(store))
+        with writing_as(LOCAL, f"carrel token {click.get_current_context().info_name}"):
+            yield StoredTokens(os.environ, TokenTable(store))
     finally:
         release(store)
 

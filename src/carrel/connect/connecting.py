@@ -185,7 +185,7 @@ def connect(change: SettingsChange, around: Surroundings) -> Proof:
 
 
 def _take_back(change: SettingsChange, around: Surroundings, note: Inserted | None) -> None:
-    """Give a file the content that it had; leave it if another program has changed it meanwhile."""
+    """Write a file's earlier content again, unless another program has changed the file meanwhile."""
     now = read_settings(change.file.path)
     if now.content is None or now.content != (change.after or "").encode():
         return

@@ -1,4 +1,4 @@
-"""What `carrel connect` inserted into which file, so that `--remove` gives back exactly what was there.
+"""Remember what `carrel connect` inserted into each file, so that `--remove` restores the file exactly.
 
 Kept in the user's state folder. Without it, removing still works, but an empty object that was added stays.
 """

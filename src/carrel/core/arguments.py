@@ -79,11 +79,11 @@ _EXAMPLES: Final[Mapping[str, object]] = {"integer": 1, "number": 0.5, "boolean"
 PARAMETERS: Final = ("start", "length", "lines", "outline", "budget")
 """The parameters that Carrel itself applies to any text."""
 FOLDER_PARAMETERS: Final = ("outline", "budget")
-"""Those of them that it applies to a folder too."""
+"""The ones among them that also apply to a folder."""
 _INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
 _MAX_DIGITS: Final = 18
 MAX_PROBLEMS: Final = 20
-"""Problems that are named: a request with very many bad arguments does not get a longer answer."""
+"""Maximum number of problems in one message."""
 
 
 class ArgumentProblem(Value, frozen=True):
@@ -95,7 +95,7 @@ class ArgumentProblem(Value, frozen=True):
     expected: str = ""
     """What was expected of an invalid value, or which names are known in place of an unknown one."""
     value: str = ""
-    """What a query gave."""
+    """The value as it stands in the query; empty for the argument of a tool."""
 
 
 class ArgumentField(Value, frozen=True):
@@ -132,7 +132,7 @@ class Arguments(Generic[_Record_co]):
     """The arguments of a tool, or the parameters of a query, as a record declares them."""
 
     def __init__(self, record: type[_Record_co], **narrowed: object) -> None:
-        """Take the fields of `record`; `narrowed` replaces annotations by what is known only at run time."""
+        """Take the fields of `record`; `narrowed` replaces annotations that are known only at run time."""
         self._record = record
         self._narrowed = narrowed
 
@@ -194,7 +194,7 @@ class Arguments(Generic[_Record_co]):
     ) -> _Record_co:
         """Return the parameters of a query, none of which is required, or raise `InvalidArguments`.
 
-        `beside` are names that the URI may have too, but that do not come here; an error names them with the others.
+        `beside` are further parameters of the URI, which are checked elsewhere; an error message lists them too.
         """
         if not pairs:
             return self._record()
@@ -242,7 +242,7 @@ class Arguments(Generic[_Record_co]):
 
 
 def known_parameters(own: Sequence[str], beside: Sequence[str], example: str = "") -> str:
-    """Return the names of a query and an example, by default one of those that Carrel applies."""
+    """Return the names of a query and an example, by default with a parameter that Carrel applies."""
     example = example or ("lines=1-50" if "lines" in beside else "budget=2000")
     return _known(dict.fromkeys((*own, *beside)), f"?{example}")
 
@@ -281,7 +281,7 @@ def _choices(kind: object) -> list[object]:
 
 
 def _inlined(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
-    """Return a schema without references, titles and examples; a record within itself becomes any value."""
+    """Return a schema without references, titles and examples; a record that contains itself becomes any value."""
     if "$ref" in schema:
         name = str(schema["$ref"])
         part = {key: value for key, value in parts.get(name, {}).items() if key != "description"}

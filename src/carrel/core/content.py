@@ -25,7 +25,7 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 _CHUNK: Final = 1 << 20
 _LEAST_WEIGHT: Final = 1_024
 _SUGGESTED_SHARE: Final = 16
-"""A part of this fraction of the limit fits, whatever must be escaped."""
+"""A part of 1/16 of the limit fits in one message even if every character is escaped."""
 OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
 """Query parameters for a part that cannot be combined with a byte range."""
 NEXT: Final = "dev.carrel/next"
@@ -34,7 +34,7 @@ OPEN_ENDED: Final = frozenset({"tail", "since"})
 """Query parameters for a part without a fixed place: there is no URI for the part after it."""
 _CHILD_BYTES: Final = 640
 _RESULT_BYTES: Final = 4_096
-"""Upper bounds of what a child of a folder, without its name, and the result around the children take on the wire."""
+"""Upper bounds, in bytes on the wire: a child of a folder without its name, and a result without its children."""
 
 
 def etag_of(items: Sequence[Item]) -> str:
@@ -148,7 +148,7 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
         raise too_large(uri, total, limit, wanted.start)
     data = source.read(start, length) if length else b""
     following = _following(uri, end, wanted.length) if wanted.length and end < total else None
-    if len(data) < length:  # it became shorter while it was read
+    if len(data) < length:  # the source became shorter while it was read
         total, following = start + len(data), None
     return _part(item, encoding, data, start, total, following)
 

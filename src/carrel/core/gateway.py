@@ -28,7 +28,7 @@ class Gateway(Provider):
         """Connect or load in the background."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until it is ready or has failed; return whether it is or has."""
+        """Wait until it is ready or has failed, at most `timeout_s`; return False after a timeout."""
         del timeout_s
         return True
 
@@ -45,7 +45,7 @@ class Gateway(Provider):
         return None
 
     def on_reroute(self, again: Callable[[], None]) -> None:
-        """Have `again` called, from any thread, after the routes or claims changed."""
+        """Register `again`, which is called from any thread after the routes or claims changed."""
 
     def adopts(self, scheme: str) -> bool:
         """Return whether URIs of a scheme without an owner are read with `read_unmatched`."""
@@ -53,7 +53,7 @@ class Gateway(Provider):
         return False
 
     def refers(self, reference: str) -> str | None:
-        """Return the reference to pass to `complete` for one that is known but not a template of a route; else None."""
+        """Return what `complete` takes for a reference that is no template of a route; None for an unknown one."""
         del reference
         return None
 

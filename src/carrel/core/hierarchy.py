@@ -14,14 +14,14 @@ _MAX_SLASHES = 3
 
 
 class NotAFolder(BadArgument):
-    """The URI exists but nothing lies below it, or nothing has that URI."""
+    """The URI is not a folder: nothing lies below it."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(f"Not a folder: {echo(uri)}", uri=uri, data={"parameter": "uri"})
 
 
 def folder_of(uri: str) -> str:
-    """Return the URI of a folder as it is spelled here; raise `NotAFolder` for one with a query or a fragment."""
+    """Return a folder's URI in its usual spelling; raise `NotAFolder` if it has a query or a fragment."""
     if "?" in uri or "#" in uri:
         raise NotAFolder(uri)
     scheme, _, rest = uri.partition(":")
@@ -31,7 +31,7 @@ def folder_of(uri: str) -> str:
 
 
 def parent_of(uri: str) -> str:
-    """Return the folder that holds a URI; that of a root is the root."""
+    """Return the folder that holds a URI; for a root, the root itself."""
     scheme, _, rest = split_query(uri)[0].partition(":")
     path = rest.lstrip("/")
     root = f"{scheme}:{rest[: len(rest) - len(path)]}"

@@ -1,4 +1,4 @@
-"""What hosts do with the answers of tools: each cuts those that are longer than it likes, some in the middle.
+"""How long a tool's answer may be in each host. Hosts cut longer answers, some in the middle.
 
 A host is known by the beginning of the name that it gives itself (`clientInfo.name`). The limits were measured in
 November 2026: each host was run with a scripted model, a tool gave 65,536 bytes, and the request to the model showed
@@ -14,13 +14,13 @@ Cut = Literal["middle", "end", "preview", "never"]
 
 
 class Host(Value, frozen=True):
-    """A host that is known: its client name, what it does with long answers, and how long an answer may be."""
+    """A known host: its client name, what it does with long answers, and how long an answer may be."""
 
     client: str
     tried: str
     """The version that was measured."""
     limit: int
-    """Characters that survive."""
+    """Characters of a long answer that the host keeps."""
     cut: Cut
     answer: int
     """Maximum length of an answer, in bytes of JSON."""
@@ -41,7 +41,7 @@ ANSWER_LENGTH: Final = 20_000
 ALWAYS_LOADED: Final = {"anthropic/alwaysLoad": True}
 """`_meta` of a tool that Claude Code shows to the model from the start; it hides others behind a search for tools."""
 LONG_RESULTS: Final = {"anthropic/maxResultSizeChars": 500_000}
-"""`_meta` of a tool whose answers Claude Code does not cut: a caller may ask for long ones."""
+"""`_meta` of a tool whose answers Claude Code does not cut, for callers that ask for long answers."""
 
 
 def answer_length(client: str) -> int:

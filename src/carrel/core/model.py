@@ -51,7 +51,8 @@ class Resource(_ListedUri, frozen=True, gc=False, kw_only=True):
 
     An entry that is `pinned` stands before those of all other providers. `sort_key` is its place among the entries of
     its provider; without one, that is the URI. `rank` is its place in a list with a bound: by default `FRONT` if it is
-    pinned, else `OTHERS`. One that is `guaranteed`, or pinned, stands even in the shortest list.
+    pinned, else `OTHERS`. One that is `guaranteed`, or pinned, stands even in the shortest list. `target` is the URI
+    that a link leads to: a caller who may not read that one does not see the link.
     """
 
     title: str = ""
@@ -62,6 +63,7 @@ class Resource(_ListedUri, frozen=True, gc=False, kw_only=True):
     sort_key: str = ""
     rank: Rank | None = None
     guaranteed: bool = False
+    target: str = ""
 
 
 class _ListedTemplate(Value, frozen=True, gc=False):

@@ -73,14 +73,14 @@ FractionalCeiling = NewType("FractionalCeiling", float)
 """A `Ceiling` that need not be a whole number."""
 
 Injection = bool | Literal["trusted"]
-"""Whether a project's text goes into the instructions, or only if the project is trusted; as for a `Ceiling`."""
+"""Whether a project's text goes into the instructions: always, never, or only if trusted. To raise it needs trust."""
 
 ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
 
 
 OUTSIDE: Final = "it names a place outside the project"
-"""Why a setting counts only with trust, where that is the reason."""
+"""The reason why a setting that names such a place needs trust."""
 
 
 class Section(Value, frozen=True):
@@ -175,7 +175,8 @@ class Document(Value, frozen=True, gc=False):
 
     `fingerprint` is what `Provider.fingerprint` returns for the URI; if it is empty, that is called. `size` is in
     bytes. With `text`, nothing has to be read. A document that is not `settled` may change once more without another
-    fingerprint, as a file that was written a moment ago: it is read again for each search.
+    fingerprint, as a file that was written a moment ago: it is read again for each search. `target` is the URI that a
+    link leads to: a caller who may not read that one does not find the link.
     """
 
     uri: str
@@ -186,10 +187,11 @@ class Document(Value, frozen=True, gc=False):
     modified_ms: int | None = None
     text: str | None = None
     settled: bool = True
+    target: str = ""
 
 
 class DocumentChanges(Value, frozen=True):
-    """What became of a provider's documents since an earlier time, or all of them with `is_whole`.
+    """The changes of a provider's documents since an earlier time; with `is_whole`, all its documents.
 
     `documents` are new or changed, `gone` are the URIs of those that are no more. `token` stands for now; None if
     nothing is remembered.
@@ -225,7 +227,7 @@ class Changes(Protocol):
         """Report that the set of listed entries, or the routes, changed."""
 
     def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
-        """Have `aliases` called for the other URIs that change with a URI, such as the target of a link."""
+        """Register `aliases`, which returns the other URIs that change with a URI, such as the target of a link."""
 
 
 class Call(Protocol):
@@ -240,7 +242,7 @@ class Call(Protocol):
         """Whether the caller no longer wants the result."""
 
     def on_cancel(self, stop: Callable[[], None]) -> None:
-        """Have `stop` called when the caller gives up; at once if it already has."""
+        """Register `stop`, which is called when the caller gives up; at once if it already has."""
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the caller; dropped unless it asked for progress and the value rises."""
@@ -250,10 +252,10 @@ Speed = Literal["instant", "mixed", "normal", "blocking", "as_others"]
 """How long a call of a provider may take.
 
     instant    microseconds, as from memory: it is called on the event loop of HTTP, where every client waits
-    mixed      so do reads, or they return `Unread`, which is read on a worker thread; all else is `normal`
+    mixed      reads take microseconds, or return `Unread`, which a worker thread reads; other calls are `normal`
     normal     milliseconds
     blocking   it may wait, as for a network or a database: it is called on a worker thread
-    as_others  it asks other providers: as long as the slowest of them
+    as_others  it asks other providers: it takes as long as the slowest of them
 """
 
 
@@ -266,6 +268,8 @@ class Provider:
     """The URI schemes it owns."""
     summary: str = ""
     """One sentence for the guide."""
+    permission: str = ""
+    """What stands for its schemes in scopes, if they are not named for its schemes: `audit` for `audit:read`."""
     speed: Speed = "normal"
     deadline_s: float = 0.0
     """How long its slowest call may take, if that is more than usual."""
@@ -274,7 +278,7 @@ class Provider:
     list_pause_s: float = 1.0
     """The least time between two notifications that its list changed."""
     has_tools: bool = True
-    """Whether it has tools here, if it overrides `tools`."""
+    """Whether its tools are served; it has none unless it overrides `tools`."""
     limits_tool_time: bool = False
     """Whether its tools may take long and limit their own time."""
     speaks_fly: bool = False
@@ -380,7 +384,8 @@ class Provider:
         """
         for entry in self.entries():
             modified_ms = None if entry.annotations is None else entry.annotations.last_modified_ms
-            yield Document(entry.uri, "", entry.title or entry.name, entry.mime_type, entry.size, modified_ms)
+            title = entry.title or entry.name
+            yield Document(entry.uri, "", title, entry.mime_type, entry.size, modified_ms, target=entry.target)
 
     def document_changes(self, since: object) -> DocumentChanges:
         """Return what changed among the documents since the token of an earlier call; for None, all of them.

@@ -1,10 +1,13 @@
 """The address of a team's store: a Postgres URL that may hold a password, and the part of it that may be shown."""
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from carrel.core.errors import ConfigError
 from carrel.core.record import Value
+
+if TYPE_CHECKING:
+    from carrel.core.bus_address import BusAddress
 
 _EXAMPLE: Final = "expected a URL such as postgresql://user@host:5432/database"
 _ENCODE: Final = "percent-encode special characters of the password, such as %40 for @ and %2F for /"
@@ -14,10 +17,14 @@ _HOSTS: Final = r"(?:(?:[\w.%-]*|\[[0-9A-Fa-f:.%]+\])(?::\d{1,5})?(?:,|$))*"
 
 
 class StoreAddress(Value, frozen=True):
-    """A checked URL. `shown` names the server and the database without user, password and options."""
+    """A checked URL. `shown` names the server and the database without user, password and options.
+
+    `bus` carries the signals of changes, if it is not the database itself.
+    """
 
     url: str
     shown: str
+    bus: "BusAddress | None" = None
 
     def __repr__(self) -> str:
         return f"StoreAddress({self.shown!r})"

@@ -103,6 +103,16 @@ class UriTemplate:
         given = [f"{name}={quote(_sound(name, values[name]), QUERY_SAFE)}" for name in query if name in values]
         return f"{spelt}{tail}?{'&'.join(given)}" if given else spelt + tail
 
+    def expand_before(self, variable: str, values: Mapping[str, str]) -> tuple[str, bool]:
+        """Return the URI up to a variable of the path, and whether the variable is `{+x}`."""
+        spelt = ""
+        for before, name, is_rest in self._parts[0]:
+            spelt += before
+            if name == variable:
+                return spelt, is_rest
+            spelt += _spell(name, values.get(name), is_rest=is_rest)
+        raise BadArgument(f"Variable {variable} is not in the path", data={"parameter": variable})
+
     def _decoded(self, raw: dict[str, str], uri: str) -> dict[str, str] | None:
         try:
             values = {name: decode(text) for name, text in raw.items()}

@@ -1,7 +1,7 @@
-"""What is known of the tokens that resources cost, so that lists can say it and read no file for it.
+"""Remember how many tokens resources have, so that lists can show the number without reading files.
 
-A count is made where a text is counted anyway: by an outline, a budget, or the tool that reads. It holds for one state
-of a resource, its time of change and its size: an entry in another state, or without a time of change, has no count.
+A count comes from a call that counts the text anyway: an outline, a budget, or the tool that reads. It holds while the
+resource has the same time of change and size. An entry with another one, or without a time of change, has no count.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from carrel.core.model import Reading, Resource
 TOKENS: Final = "dev.carrel/tokens"
 """The key in `meta` for the tokens of a whole text: of an entry, and of an outline or a part of it."""
 SIZE: Final = "dev.carrel/size"
-"""The key in `meta` for the bytes of that text, where the content is another one."""
+"""The key in `meta` for the bytes of the whole text, if the content is only an outline or a part."""
 MAX_COUNTS: Final = 10_000
 
 
@@ -34,7 +34,7 @@ class TokenCounts:
         self._counts[uri] = reading.last_modified_ms, size, tokens
 
     def of(self, entries: Sequence[Resource]) -> tuple[int | None, ...]:
-        """Return the count of each entry, None for one without; nothing at all if no count is known."""
+        """Return the count of each entry, or None; an empty tuple if no count is known at all."""
         counts = self._counts
         if not counts:
             return ()

@@ -63,7 +63,7 @@ def ok(message: str, host: str | None = None) -> Finding:
 
 
 def note(message: str, fix: str | None = None, repair: Repair | None = None, host: str | None = None) -> Finding:
-    """Return a finding that somebody should know of; what is served works."""
+    """Return a finding to know about; everything still works."""
     return Finding("note", message, fix, host, repair)
 
 

@@ -50,7 +50,7 @@ def http_port(setup: Setup) -> Iterator[Finding]:
 
 
 def held_by(host: str, port: int) -> str:
-    """Return who listens on a port: `Carrel`, `another program` or, if nobody does, an empty text."""
+    """Return which program listens on a port: `Carrel`, `another program` or, if none does, an empty text."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -18,7 +18,7 @@ from carrel.doctor.setup import Setup
 
 OLDEST_PYTHON: Final = (3, 11)
 _NAME: Final = "carrel"
-_REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*(?P<bounds>[^;\[]*)(?:;(?P<marker>.*))?")
+_REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?(?P<bounds>[^;]*)(?:;(?P<marker>.*))?")
 _BOUND: Final = re.compile(r"(>=|<|==)\s*([0-9.]+)")
 _INSTALL: Final = "pipx install --force . in a checkout of Carrel"
 

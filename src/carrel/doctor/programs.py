@@ -1,4 +1,4 @@
-"""What is known of a program before it is started, and the version that it tells."""
+"""Facts about a program before it is started, and the version that it prints."""
 
 import os
 import re

@@ -19,12 +19,12 @@ _MARK: Final = "\ufeff"
 
 
 def rename(path: str, section: Sequence[str], key: str, name: str) -> None:
-    """Give a key, or with an empty `key` a section, another name; raise ConfigError where that is not possible."""
+    """Rename a key or, with an empty `key`, a section; raise ConfigError if that is not possible."""
     _change(path, section, key, name)
 
 
 def comment_out(path: str, section: Sequence[str], key: str) -> None:
-    """Turn a key, or with an empty `key` a section, into comments; raise ConfigError where that is not possible."""
+    """Turn a key, or with an empty `key` a section, into comments; raise ConfigError if that is not possible."""
     _change(path, section, key, None)
 
 

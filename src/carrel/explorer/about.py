@@ -9,8 +9,10 @@ from typing import Final
 from carrel.app.app import Desk
 from carrel.catalog.access import current_access
 from carrel.core import limits
+from carrel.core.isotime import iso
 from carrel.core.server_paths import without_paths_within
 from carrel.core.version import __version__
+from carrel.explorer.home import reason
 from carrel.explorer.leaves import Leaf
 from carrel.explorer.survey import Survey
 from carrel.transports.http.app import App
@@ -58,7 +60,7 @@ class About:
         rows = []
         for one in self._desk.catalog.visible():
             choice = reasons.get(one.provider.name)
-            state = {} if choice is None else {"state": choice.state, "why": choice.why}
+            state = {} if choice is None else {"state": choice.state, "why": reason(self._desk, choice)}
             templates = [template.uri_template for template in one.templates()]
             named = {"name": one.provider.name, "schemes": list(one.provider.schemes), "summary": one.provider.summary}
             rows.append({**named, **state, "speed": one.speed, "templates": templates})
@@ -82,7 +84,7 @@ class About:
         return {**state, "streams": self._app.threads.open_streams, "problems": problems, "providers": providers}
 
     def _subscriptions(self) -> dict[str, object]:
-        """Return what the caller itself is told of when it changes."""
+        """Return the URIs whose changes the caller is subscribed to."""
         own = current_access()
         found = [one for one in self._desk.server.watcher.subscriptions() if one.access.name == own.name]
         rows = [{"uris": sorted(one.uris)[:_MANY], "count": len(one.uris), "list": one.list_changes} for one in found]
@@ -92,14 +94,17 @@ class About:
         """Return who the caller is and what they may do."""
         own = current_access()
         scopes = ["*:read", "*:tools", "*:write"] if own.scopes is None else sorted(own.scopes)
-        rows = [{"name": own.name, "scopes": scopes, "expiresAt": own.expires_at}]
+        expires = None if own.expires_at is None else iso(int(own.expires_at * 1_000))
+        rows = [{"name": own.name, "scopes": scopes, "expiresAt": expires}]
         return {"callers": rows}
 
     def _index(self) -> dict[str, object]:
         search = self._desk.server.search
         if search is None:
             return {"state": "off", "problems": ["The search is turned off in the configuration"]}
-        facts = search.opened().facts(looks=True)
+        facts = dict(search.opened().facts(looks=True))
+        if isinstance(written := facts.get("written"), int):
+            facts["written"] = iso(written)
         return {name: without_paths_within(value, self._desk.config.root) for name, value in facts.items()}
 
 

@@ -11,7 +11,6 @@ from typing import Final
 from carrel.core.errors import BadArgument
 from carrel.core.uri import PATH_SAFE, QUERY_SAFE, quote, scheme_of, split_query
 
-TWINS: Final = (".json", ".md")
 _DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
 _HEAD: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 

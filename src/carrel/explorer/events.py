@@ -15,7 +15,7 @@ from carrel.protocol import jsonrpc
 from carrel.server.server import Server
 from carrel.transports.http.app import App
 from carrel.transports.http.asgi import Request
-from carrel.transports.http.sse import Outbox, stream
+from carrel.transports.http.sse import Outbox, expiring, stream
 
 _MOST: Final = 32
 
@@ -27,12 +27,12 @@ def watched(query: bytes) -> list[str]:
     except UnicodeDecodeError:
         raise BadArgument("The query is not UTF-8", data={"parameter": "uri"}) from None
     if not uris or len(uris) > _MOST:
-        raise BadArgument(f"Name what is to be watched, as /-/events?uri=…, at most {_MOST} times")
+        raise BadArgument(f"Name the URIs to watch, as in /-/events?uri=…, at most {_MOST} of them")
     return uris
 
 
 async def answer(request: Request, server: Server, app: App, uris: list[str]) -> None:
-    """Send an event for each change until the client leaves."""
+    """Send an event for each change until the client leaves, or its token or cookie is not valid any more."""
     if request.method == "HEAD":
         await request.reply(200, b"", (b"content-type", b"text/event-stream"))
         return
@@ -52,7 +52,8 @@ async def answer(request: Request, server: Server, app: App, uris: list[str]) ->
         gone.add_done_callback(lambda _: outbox.finish())
         try:
             subscription.start()
-            await stream(request, outbox, gone.done)
+            with expiring(request, outbox):
+                await stream(request, outbox, lambda: gone.done() or app.is_shut_out(request))
         finally:
             app.outboxes.discard(outbox)
             gone.cancel()

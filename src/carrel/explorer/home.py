@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from carrel.app.app import Choice, Desk
-from carrel.catalog.access import is_unlimited, may_read
+from carrel.catalog.access import current_access, is_unlimited, may_read, may_see
 from carrel.catalog.routes import Mounted
 from carrel.core.server_paths import without_server_paths
 from carrel.explorer import hosts
@@ -45,9 +45,9 @@ class Home:
         problems = said.sentences("problems")
         return {
             "name": provider.name,
-            "schemes": [scheme for scheme in provider.schemes if may_read(f"{scheme}://")],
+            "schemes": [scheme for scheme in provider.schemes if may_see((scheme,))],
             "summary": provider.summary,
-            "why": _ALWAYS.get(provider.name, "") if choice is None else choice.why,
+            "why": _ALWAYS.get(provider.name, "") if choice is None else reason(self._desk, choice),
             "entries": said.entries,
             "entriesAreMore": said.is_more,
             "lastChangeMs": said.last_change_ms,
@@ -63,6 +63,8 @@ class Home:
             return [{"uri": "carrel://search", "address": "/-/search"}]
         schemes = [scheme for scheme in mounted.provider.schemes if may_read(f"{scheme}://")]
         roots = [self._addresses.root(scheme) for scheme in schemes]
+        for scheme in mounted.provider.schemes:
+            roots += current_access().places(scheme)
         return [{"uri": uri, "address": self._addresses.page(uri)} for uri in roots]
 
     def _not_served(self, served: set[str]) -> list[dict[str, str]]:
@@ -81,5 +83,12 @@ class Home:
         return {"hosts": rows, "otherHosts": others}
 
 
+def reason(desk: Desk, choice: Choice) -> str:
+    """Return why a provider is served; only a caller on this machine who may do everything sees paths of it."""
+    if is_unlimited() and not desk.catalog.is_remote:
+        return choice.why
+    return without_server_paths(choice.why, desk.config.root)
+
+
 _ALWAYS = {"guide": "always served: it explains the rest", "search": "always served, unless it is turned off"}
-"""Why the providers are served that nobody chooses."""
+"""Why some providers are always served."""

@@ -6,6 +6,7 @@ from carrel.core.tokens import estimate_tokens
 from carrel.explorer import exact
 from carrel.explorer.addresses import Addresses, asked
 from carrel.explorer.leaves import Leaf
+from carrel.explorer.rendering.markup import visible_json
 from carrel.server.server import Server
 
 
@@ -17,8 +18,8 @@ def leaf(server: Server, addresses: Addresses, uri: str) -> Leaf:
     is_whole = len(text) <= exact.MAX_SHOWN
     view = {
         "uri": uri,
-        "question": json.dumps(exact.question(uri), ensure_ascii=False),
-        "answer": text if is_whole else text[: exact.MAX_SHOWN],
+        "question": visible_json(json.dumps(exact.question(uri), ensure_ascii=False)),
+        "answer": visible_json(text if is_whole else text[: exact.MAX_SHOWN]),
         "is_whole": is_whole,
         "length": len(answered),
         "tokens": estimate_tokens(text[: exact.MAX_SHOWN]),

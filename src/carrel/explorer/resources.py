@@ -12,13 +12,13 @@ from carrel.app.explaining import failed
 from carrel.catalog.catalog import Part, close_sources
 from carrel.core.errors import CarrelError, RequestError
 from carrel.core.hierarchy import is_root, parent_of
-from carrel.core.model import Blob, Item, Page, Reading, Text
+from carrel.core.model import FOLDER_TYPE, Blob, Item, Page, Reading, Text
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
 from carrel.explorer import exact, folders
 from carrel.explorer.addresses import Addresses, asked
 from carrel.explorer.leaves import Leaf
-from carrel.explorer.rendering.markup import Content, Links
+from carrel.explorer.rendering.markup import Content, Links, visible_json
 from carrel.server.server import Server
 
 if TYPE_CHECKING:
@@ -88,10 +88,17 @@ class Resources:
             "is_first": cursor is None,
             "versions": self._versions(uri, is_folder=True),
             "plot": folders.plot(page.entries, self._addresses),
+            "outline": self._outline(uri, page),
         }
         here = uri if cursor is None else with_query(uri, cursor=cursor)
         modified_ms = None if reading is None else reading.last_modified_ms
         return self._leaf("folder", here, data, view, etag, modified_ms)
+
+    def _outline(self, uri: str, page: Page) -> str:
+        """Return where the sizes of a folder's folders are shown; empty if it has none, or that is not known."""
+        has_folders = any(entry.mime_type == FOLDER_TYPE for entry in page.entries)
+        named = (one["address"] for one in self._versions(uri, is_folder=True) if one["name"] == "Outline")
+        return next(named, "") if has_folders else ""
 
     # Contents
 
@@ -218,7 +225,7 @@ class Resources:
         given = (exact.answer(self._server, part) if answered is None else answered) if is_inline else b""
         is_shown = is_inline and len(given) <= exact.MAX_SHOWN
         return {
-            "exact": given.decode("utf-8", "replace") if is_shown else "",
+            "exact": visible_json(given.decode("utf-8", "replace")) if is_shown else "",
             "exact_size": len(given),
             "copies": exact.copies(uri, origin + self._addresses.page(uri)),
             "part": part,

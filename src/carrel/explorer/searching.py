@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from markupsafe import Markup, escape
-
 from carrel.core.errors import NotFound, RequestError
 from carrel.core.uri import QUERY_SAFE, pairs, quote, with_query
 from carrel.explorer.addresses import Addresses
 from carrel.explorer.leaves import Leaf
+from carrel.explorer.rendering.markup import Html, escape
 from carrel.search import rendering, requests
 from carrel.server.server import Server
 
@@ -122,11 +121,12 @@ def _marks(line: Mapping[str, object]) -> list[tuple[int, int]]:
     return [(int(start), int(end)) for start, end in found] if isinstance(found, list) else []
 
 
-def _marked(text: str, marks: Sequence[tuple[int, int]]) -> Markup:
+def _marked(text: str, marks: Sequence[tuple[int, int]]) -> Html:
     """Return a line with what matches marked."""
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for start, end in sorted(marks):
         if start >= at:
-            parts += [escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
+            parts += [escape(text[at:start]), f"<mark>{escape(text[start:end])}</mark>"]
             at = end
-    return Markup("").join([*parts, escape(text[at:])])
+    return Html("".join([*parts, escape(text[at:])]))

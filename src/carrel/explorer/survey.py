@@ -6,7 +6,7 @@ from functools import partial
 from time import monotonic
 from typing import Final
 
-from carrel.catalog.access import may_read, may_see_all
+from carrel.catalog.access import may_list, may_see_all
 from carrel.catalog.routes import Mounted
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import CarrelError
@@ -55,7 +55,7 @@ class Survey:
                 if count >= COUNT_AT_MOST or (seen % 256 == 255 and monotonic() > ends_at):
                     is_more = True
                     break
-                if not may_read(entry.uri):
+                if not may_list(entry.uri, entry.target):
                     continue
                 count += 1
                 changed = None if entry.annotations is None else entry.annotations.last_modified_ms

@@ -5,11 +5,14 @@ import re
 from functools import cache
 from typing import Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_eval_context
+from jinja2.nodes import EvalContext
+from markupsafe import escape
 
 from carrel.core.hashing import blake2b
 from carrel.core.isotime import iso
 from carrel.core.uri import QUERY_SAFE, quote
+from carrel.explorer.rendering.markup import Html, element, join, visible
 
 FOLDER: Final = os.path.dirname(__file__)
 STATIC: Final = {
@@ -32,12 +35,33 @@ def environment() -> Environment:
         loader=FileSystemLoader(os.path.join(FOLDER, "templates")),
         autoescape=lambda name: name is None or not name.endswith(".md"),
         undefined=StrictUndefined,
+        finalize=_shown,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(size=size, count=count, iso=iso, day=day, fenced=fenced, urlquote=urlquote)
+    made.filters.update(
+        size=size, count=count, iso=iso, day=day, fenced=fenced, urlquote=urlquote, exactly=escape, coded=coded
+    )
     made.globals["static"] = static_address
     return made
+
+
+@pass_eval_context
+def _shown(context: EvalContext, value: object) -> object:
+    """Return what a page shows of a foreign text; data in Markdown, and HTML, stay as they are.
+
+    `|exactly` is for what a form sends back.
+    """
+    return visible(value) if context.autoescape and isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def coded(text: str) -> Html:
+    """Return a sentence in which what stands between backticks is code."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return join((text,))
+    return join(element("code", piece) if at % 2 else piece for at, piece in enumerate(pieces))
 
 
 def size(octets: int | None) -> str:

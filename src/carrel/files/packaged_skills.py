@@ -88,7 +88,7 @@ def _look(place: str) -> list[tuple[str, str, str]]:
 
 
 def _read(path: str) -> bytes:
-    """Return the beginning of a file, nothing if there is none; no more memory is taken than it has bytes."""
+    """Return the beginning of a file; empty if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -159,7 +159,7 @@ class Opened(Handle):
         """Read `length` bytes from `start`; fewer only where the file ends."""
         try:
             parts: list[bytes] = []
-            if start == 0 < length <= SPARE:  # what most reads are
+            if start == 0 < length <= SPARE:  # most reads
                 part = os.pread(self.fd, length, 0)
                 if len(part) == length or not part:
                     return part

@@ -20,7 +20,7 @@ RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 MAX_AGAIN: Final = 4  # EAGAIN: a folder is being renamed, which does not disturb the walk
 MAX_TRIES: Final = 16  # for one name that keeps changing between file, folder and link
-CHANGED: Final = frozenset({errno.ELOOP, errno.EINVAL})  # it became a link, or is none any more
+CHANGED: Final = frozenset({errno.ELOOP, errno.EINVAL})  # the name became a link, or is no link any more
 
 
 def _flags(*names: str) -> int:

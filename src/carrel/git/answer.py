@@ -18,7 +18,7 @@ def make_reading(
     following: str | None = None,
     etag: str | None = None,
 ) -> Reading:
-    """Return a text, or JSON if that is the format; `following` is the URI of the next page."""
+    """Return the text, or the JSON if that is the format; `following` is the URI of the next page."""
     if format_ not in FORMATS:
         message = f"Invalid parameter: format={echo(format_)} (expected text or json)"
         raise BadArgument(message, data={"parameter": "format"})

@@ -1,4 +1,4 @@
-"""Which commit each line of a file comes from, as `git blame` without its search for renames."""
+"""Find the commit that each line of a file comes from, as `git blame` does without its search for renames."""
 
 import heapq
 from typing import Final
@@ -13,11 +13,11 @@ MAX_LINES: Final = 50_000
 _KEPT_VERSIONS: Final = 8
 
 Numbers = dict[int, int]
-"""Lines whose origin is looked for: their number in the file that was asked for, and in one version of it."""
+"""Lines whose origin is searched: each line's number in the requested file, and in one version of that file."""
 
 
 class Origin(Value, frozen=True):
-    """Where a line comes from; with `is_older`, from this commit or one before it that is not known."""
+    """The commit that a line comes from; with `is_older`, that commit or an unknown one before it."""
 
     commit: Id
     is_older: bool = False
@@ -56,7 +56,7 @@ class Blame:
         return lines, [self._origins.get(number, Origin(commit, is_older=True)) for number in range(len(lines))]
 
     def _settle(self, name: Id) -> None:
-        """Pass the lines of a commit on to the parents that have them; the others come from it."""
+        """Pass the lines of a commit on to the parents that have them; the remaining lines come from this commit."""
         self._history.check_time()  # hashes are not verified, so hostile commits may form a cycle
         numbers = self._waiting[name]
         commit = self._history.links(name)

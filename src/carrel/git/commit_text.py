@@ -1,4 +1,4 @@
-"""Commits for people and programs: one line each, a whole one, and the same as JSON."""
+"""Write commits as text, in one line or whole, and as JSON."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -32,7 +32,7 @@ class Person(Value, frozen=True):
 
 
 class CommitDetails(Value, frozen=True):
-    """What a commit says about itself."""
+    """A commit with its author, its committer and its whole message."""
 
     commit: Commit
     author: Person
@@ -53,7 +53,7 @@ class CommitDetails(Value, frozen=True):
 
 
 def details_of(history: History, commit: Commit) -> CommitDetails:
-    """Return what a commit says about itself."""
+    """Return a commit with its author, its committer and its whole message."""
     head, _, message = history.raw(commit.id).partition(b"\n\n")
     lines = head.split(b"\n")
     text = decode_message(message[:_MAX_MESSAGE], lines)

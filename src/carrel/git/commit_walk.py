@@ -1,8 +1,8 @@
-"""Commits from one backwards, by date: all of them, or those that changed a path.
+"""Walk the commits from one backwards, by date: all of them, or those that changed a path.
 
 The order and the choice are those of `git log` and `git log -- path`: of a merge that took the path from one side, only
-that side is followed. A walk can be continued later from `place`: the last commit that all the rest followed from, and
-the number of commits given since.
+that side is followed. A walk can be continued later from `place`: the last commit from which all remaining commits can
+be reached, and the number of commits yielded since.
 """
 
 import heapq
@@ -23,7 +23,7 @@ class CommitWalk:
         self._entries: dict[Id, Entry | None] = {}
         self._count = 0
         self.place = (start, 0)
-        """Where another walk continues, and how many commits it skips, to give what this one has not given yet."""
+        """The commit at which another walk continues, and how many commits it skips, to yield the remaining ones."""
         self._push(start)
 
     def __iter__(self) -> Iterator[Commit]:
@@ -38,7 +38,7 @@ class CommitWalk:
 
     @property
     def following(self) -> tuple[Id, int] | None:
-        """Where the next walk begins and how many commits it skips; None if nothing is left."""
+        """The commit at which the next walk begins, and how many commits it skips; None if nothing is left."""
         if not self._queue:
             return None
         return (self._queue[0][2], 0) if len(self._queue) == 1 else self.place
@@ -52,7 +52,7 @@ class CommitWalk:
             heapq.heappush(self._queue, (-read(name).time, self._count, name))
 
     def _visit(self, name: Id) -> bool:
-        """Queue the parents that are followed; return whether the commit is one of those asked for."""
+        """Queue the parents that are followed; return whether the walk yields this commit."""
         if self._path is None:
             is_asked, followed = True, self._history.commit(name).parents
         else:

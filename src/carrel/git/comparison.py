@@ -1,4 +1,4 @@
-"""What differs between two trees, file by file, in pages; files that are not served are counted and not named."""
+"""Compare two trees file by file, in pages. Files that are not served are counted, not named."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Comparison(Value, frozen=True):
         return "".join(f"{line}\n" for line in lines)
 
     def to_json(self, prefix: int = 0) -> dict[str, object]:
-        """Return it as JSON has it; `prefix` is the number of names above the project's root."""
+        """Return the page as values for JSON; `prefix` is the number of names above the project's root."""
         files = [
             {
                 "path": "/".join(map(spelled, patch.change.path[prefix:])),

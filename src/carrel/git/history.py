@@ -26,7 +26,7 @@ _MAX_PACKED_REFS: Final = 32 * 1_048_576
 _MAX_SYMBOLIC_REFS: Final = 5
 _MAX_ENCODING: Final = 40
 _NO_CHARSETS: Final = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
-"""Codecs that no message is read with: they take time that grows with the square, or make half surrogate pairs."""
+"""Codecs that are not used for messages: they take quadratic time, or produce lone surrogates."""
 _SYMBOLIC: Final = "ref: "
 _NAME: Final = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 _ID: Final = re.compile(_NAME.encode())
@@ -85,7 +85,7 @@ def _read_packed(folder: GitFolder, name: str) -> str:
 
 
 def packed_refs(folder: GitFolder) -> bytes:
-    """Return the file of refs that are not files of their own; empty if there is none."""
+    """Return the file `packed-refs`, which holds refs without their own file; empty if there is none."""
     try:
         with folder.shared.open(("packed-refs",)) as opened:
             return b"" if opened.is_folder else opened.read(0, _MAX_PACKED_REFS)
@@ -94,7 +94,7 @@ def packed_refs(folder: GitFolder) -> bytes:
 
 
 class Commit(Value, frozen=True):
-    """The facts of a commit that are needed here."""
+    """A commit: its tree, its parents, its time and its subject."""
 
     id: Id
     tree: Id
@@ -130,7 +130,7 @@ class History:
         return known
 
     def links(self, name: Id) -> "CommitLinks":
-        """Return only what a walk needs of a commit: most of those that it passes are not shown."""
+        """Return the links of a commit, which is cheaper than the whole: most commits of a walk are not shown."""
         known = self._links.get(name)
         if known is None:
             data = self.raw(name)
@@ -151,7 +151,7 @@ class History:
         self._objects.deadline.check()
 
     def limit_time(self, seconds: float = _MORE_S) -> None:
-        """Give the rest of the answer this much time from now."""
+        """Set the deadline for the rest of the answer to this time from now."""
         self._objects.deadline.restart(seconds)
 
     def raw(self, name: Id) -> bytes:
@@ -269,7 +269,7 @@ class History:
 
 
 def _child(data: bytes, name: bytes, id_bytes: int) -> Entry | None:
-    """Return the entry of this name in the bytes of a tree; one name in them costs less than all."""
+    """Return the entry of this name in the bytes of a tree; cheaper than parsing all entries."""
     at = 0
     while at < len(data):
         end = data.index(b"\0", at)
@@ -282,7 +282,7 @@ def _child(data: bytes, name: bytes, id_bytes: int) -> Entry | None:
 
 
 def _linked(name: Id, data: bytes, *, has_parents: bool) -> CommitLinks:
-    """Return what a walk needs of a commit; the usual form is read quickly, any other as a whole."""
+    """Return the links of a commit; the usual form is read quickly, any other is parsed as a whole."""
     digits = len(name)
     parents: list[Id] = []
     at = digits + 6
@@ -320,7 +320,7 @@ def decode_message(message: bytes, lines: Iterable[bytes]) -> str:
 
 
 def seconds_of(line: bytes) -> int:
-    """Return the time at the end of a line about an author or committer; 0 if it has none that makes sense."""
+    """Return the time at the end of a line about an author or committer; 0 if it has no valid time."""
     found = _TIME.search(line)
     return int(found[1]) if found else 0
 

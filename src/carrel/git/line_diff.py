@@ -1,8 +1,8 @@
-"""Which lines two texts have in common: a shortest edit, found within limits.
+"""Find the lines that two texts have in common: a shortest edit, within limits.
 
 Lines that only one text has are set aside first; they cannot be in common. For the rest, Myers' algorithm finds a
 shortest edit, as `git diff --minimal` does. If the texts differ in more than `MAX_EDITS` places after that, the lines
-that occur once in each text are the common ones; that is correct, though more may be shown as changed than must be.
+that occur once in each text are the common ones. That is correct, but may show more lines as changed than necessary.
 """
 
 from bisect import bisect_left

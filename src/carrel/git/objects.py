@@ -33,7 +33,7 @@ _WINDOW: Final = 32_768
 _WINDOWS: Final = 64
 """Pieces of a pack that are cached: a long walk reads neighbours."""
 _FEW_READS: Final = 512
-"""Reads of a pack before larger pieces are worth their price."""
+"""Number of reads of a pack after which larger pieces are read."""
 
 _MAX_MATCHES: Final = 64
 _LOOKS_AGAIN: Final = 2
@@ -55,7 +55,7 @@ _FAN: Final = struct.Struct(">256L")
 _MAGIC: Final = b"\xfftOc\x00\x00\x00\x02"
 _NAMES_AT: Final = len(_MAGIC) + _FAN.size
 _LARGE: Final = 0x80000000
-"""From here on an offset is the number of a larger one."""
+"""An offset with this bit is an index into the table of 8-byte offsets."""
 
 Id = bytes
 """An object's name in hexadecimal digits, as dulwich has it."""
@@ -70,7 +70,7 @@ class MissingObject(Unknown):
 
 
 class TimeUp(Unknown):
-    """The question takes longer than it may."""
+    """The answer takes longer than its time limit."""
 
 
 class Deadline:
@@ -80,11 +80,11 @@ class Deadline:
         self._end = monotonic() + seconds
 
     def restart(self, seconds: float) -> None:
-        """Give this much time from now."""
+        """Set the deadline to this time from now."""
         self._end = monotonic() + seconds
 
     def check(self) -> None:
-        """Raise `TimeUp` once the time is up, and stop when nobody waits for the answer any more."""
+        """Raise `TimeUp` once the time is up, or `Cancelled` if the caller no longer waits for the answer."""
         check_cancelled()
         if monotonic() > self._end:
             raise TimeUp("the time is up")
@@ -297,7 +297,7 @@ class Pack:
             name = self._reader(start)
             place = bisect_left(range(count), raw, key=name)
             return self._offset(start + place) if place < count and name(place) == raw else None
-        # Names are hashes, so that their places are known roughly.
+        # Names are hashes and evenly spread, so the position of a name can be estimated.
         near = ((raw[1] << 8 | raw[2]) * count >> 16) - _NEAR
         at = names.find(raw, max(0, near) * length, (near + 2 * _NEAR) * length)
         if at < 0:

@@ -1,6 +1,6 @@
-"""Changes between two states of files, and their text as a patch that `git apply` takes.
+"""Find the changes between two states of files, and write them as patches that `git apply` accepts.
 
-Renames are shown as a file that went and a file that came. Content is compared as git stores it.
+A rename is shown as one deleted and one added file. Content is compared as git stores it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ Path = tuple[bytes, ...]
 
 
 class FileChange(Value, frozen=True):
-    """A file that differs: what it was and what it is; None where there is no file."""
+    """A file that differs: its old and its new entry; None if there is no file."""
 
     path: Path
     old: Entry | None
@@ -98,7 +98,7 @@ class Patch(Value, frozen=True):
 
 
 def make_patch(change: FileChange, old: bytes | None, new: bytes | None, check: Callable[[], None]) -> Patch:
-    """Return the patch from one content to another; None where there is no file."""
+    """Return the patch from one content to another; None if there is no file."""
     name = "/".join(spelled(part) for part in change.path)
     head = _head(change, name)
     note = _note(old, new)
@@ -152,7 +152,7 @@ def _head(change: FileChange, name: str) -> str:
 
 def _note(old: bytes | None, new: bytes | None) -> str:
     both = (old or b"", new or b"")
-    # Git looks at fewer bytes; what is refused as no text when it is read must not be shown here.
+    # Git looks at fewer bytes. Here, a file that a read refuses as binary must not be shown either.
     if any(b"\0" in one[:WINDOW] for one in both):
         return "Binary files differ"
     if any(len(one) > MAX_TEXT_BYTES for one in both):

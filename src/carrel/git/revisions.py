@@ -1,4 +1,4 @@
-"""Which commit a revision means: a branch, a tag, an id, `HEAD~3`, or a date.
+"""Find the commit of a revision: a branch, a tag, an id, `HEAD~3`, or a date.
 
 The text of a revision comes from a client. It is compared with names of refs and digits of ids; it is never part of a
 command, and a ref is opened beneath the handle of the git folder.
@@ -36,7 +36,7 @@ _DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
 _REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|\Z)))[^\x00-\x20\x7f~^:?*\[\\]+")
 _ID: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PLACES: Final = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
-"""Where git looks for a name, in this order, after `HEAD` and full names."""
+"""The folders in which git looks for a name, in this order, after `HEAD` and full names."""
 
 FORMS: Final = "a branch, a tag, a commit's id, HEAD~3, or a date such as 2026-01-31"
 
@@ -210,7 +210,7 @@ def _packed(folder: GitFolder, prefix: str) -> Iterator[tuple[Id, str]]:
     for _ in range(MAX_REFS):
         if at < 0:
             return
-        # Lines of any length would be searched, and copied, once for each name in them.
+        # Limit the length of lines: a long line would be searched and copied once for each name in it.
         before, end = max(0, at - _LONGEST_ID - 1), data.find(b"\n", at, at + _MAX_NAME)
         start = data.rfind(b"\n", before, at) + 1 or before
         if end >= 0 and _ID.fullmatch(data, start, at):

@@ -1,4 +1,4 @@
-"""What differs from the last commit: staged, changed in the work tree, and new. No program of the repository runs."""
+"""Find the files that differ from the last commit: staged, changed or new. No program of the repository is run."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ class FileState(Value, frozen=True):
 
 
 class Status(Value, frozen=True):
-    """The branch, the commit (None if there is none), the files that differ, and how many nobody can tell about."""
+    """The branch, the commit if there is one, the files that differ, and how many files could not be compared."""
 
     branch: str
     head: Id | None
@@ -37,7 +37,7 @@ class Status(Value, frozen=True):
 
 
 def read_status(repository: Repository, excludes: tuple[str, ...]) -> Status:
-    """Return what differs from the last commit."""
+    """Return the files that differ from the last commit."""
     head: Id | None
     try:
         branch, head = read_head(repository.folder)

@@ -1,8 +1,8 @@
-"""Whether a work tree differs from its last commit, without running any program that the repository names.
+"""Compare a work tree with its last commit, without running any program that the repository names.
 
 Git would pass a changed file through the filter that the repository's configuration names. Here a file is unchanged if
 its size and time are those in the index, or if its bytes have the hash in the index, as they are or with LF for CR LF.
-A file with other bytes is changed, unless attributes may give it a filter: then nothing is known about it. Links are
+A file with other bytes is changed, unless attributes may give it a filter: then it counts as unsure. Links are
 not followed; submodules and other repositories are not entered.
 """
 
@@ -113,7 +113,7 @@ class WorkTree:
         self._inner = _folders_of(index.files)
         self._filtering: dict[Segments, bool] = {}
         self.unsure = 0
-        """How many files may have changed or not: a filter may apply, or they are too large to compare."""
+        """Number of files that could not be compared: a filter may apply, or they are too large."""
 
     def is_dirty(self, head: Id) -> bool | None:
         """Return whether something is staged, changed, deleted or new; None if that cannot be known."""
@@ -209,7 +209,7 @@ class WorkTree:
         return (path, "?") if is_file and not is_ignored else None
 
     def _compare(self, segments: Segments, entry: IndexedFile, state: os.stat_result) -> str:
-        """Return git's letter for how a file differs from the index; empty if it does not, or nobody can tell."""
+        """Return git's letter for how a file differs from the index; empty if it does not, or if it is unsure."""
         kind = entry.mode & KIND
         if kind == _SUBMODULE or entry.is_skipped:
             return ""
@@ -296,6 +296,6 @@ def _compiled(text: str) -> Rules:
 
 
 def _named(content: bytes, digits: int) -> Id:
-    """Return the name that git gives to a content."""
+    """Return the id that git gives to a content."""
     head = b"blob %d\0" % len(content)
     return (sha1(head + content) if digits == 40 else sha256(head + content)).hexdigest().encode()

@@ -108,7 +108,7 @@ def _json(text: str) -> Mapping[str, object]:
 
 
 def table_in(manifest: object, *names: str) -> Mapping[str, object]:
-    """Return a table within a manifest; an empty one where there is none."""
+    """Return a table within a manifest; an empty one if there is none."""
     for name in names:
         manifest = manifest.get(name) if isinstance(manifest, Mapping) else None
     return manifest if isinstance(manifest, Mapping) else {}

@@ -71,7 +71,7 @@ def _other_outline(text: str, suffix: str) -> TextOutline:
 
 
 def refuse_size(uri: str, size: int) -> str:
-    """Return what is said of a text that is too large to be read whole."""
+    """Return the note about a text that is too large to be read whole."""
     first = f"{_mark(uri)}start=0&length=65536"
     why = f"more than {MAX_LOG} bytes are not outlined"
     return f"{uri} ({size} bytes)\nNo outline: {why}. Read {first} for its beginning.\n"

@@ -1,4 +1,4 @@
-"""What is said about a part of a text: what it is a part of, where it lies, and what both cost."""
+"""Write the note about a part of a text: its resource, its place in it, and the tokens of both."""
 
 from typing import Final
 

@@ -32,7 +32,7 @@ _TRIES: Final = 3
 
 
 class View(Value, frozen=True):
-    """What is asked of the text at `uri`. `asked` is the URI with everything but the budget."""
+    """The requested view of the text at `uri`. `asked` is the URI with everything but the budget."""
 
     uri: str
     outline: str | None = None
@@ -44,17 +44,21 @@ class View(Value, frozen=True):
 
 
 class Viewed(Value, frozen=True):
-    """Where a view gets what it shows: the resource, its MIME type, and the provider that has it."""
+    """Where a view gets what it shows: the resource, its MIME type, and the provider that has it.
+
+    `shows` returns whether the caller sees an entry; without it, all are seen.
+    """
 
     read: Callable[[], Given]
     mime_type: str
     provider: Provider
+    shows: Callable[[Resource], bool] | None = None
 
     def below(self, folder: str) -> Iterator[Resource]:
         """Return the entries below a folder."""
-        if overrides(self.provider, "browse"):
-            return self.provider.browse(folder, "")
-        return self.provider.browse(None, f"{folder}/")
+        has_browse = overrides(self.provider, "browse")
+        found = self.provider.browse(folder, "") if has_browse else self.provider.browse(None, f"{folder}/")
+        return found if self.shows is None else filter(self.shows, found)
 
 
 def find_view(uri: str, names: frozenset[str], rows: Sequence[tuple[UriTemplate, Route, object]]) -> View | None:
@@ -123,7 +127,7 @@ def _outlined(view: View, viewed: Viewed) -> Reading:
 
 
 def _settled(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> Reading:
-    """Return what is shown of a reading; of a text that changes while it is read, what is shown of its last state."""
+    """Return the view of a reading; for a text that changes while it is read, the view of its last state."""
     shown, has_moved = _show_once(viewed, show_of)
     tries = 1
     while has_moved and tries < _TRIES:
@@ -133,7 +137,7 @@ def _settled(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> Reading:
 
 
 def _show_once(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> tuple[Reading, bool]:
-    """Return what is shown of a reading, and whether the text changed while it was read."""
+    """Return the view of a reading, and whether the text changed while it was read."""
     given = viewed.read()
     reading = given if isinstance(given, Reading) else Reading((given,))
     if reading.error is not None:

@@ -11,17 +11,17 @@ MAX_LIMIT: Final = 100
 MAX_PLACE_DIGITS: Final = 9
 
 Progress = Callable[[float, float | None, str | None], None]
-"""Is called with how much is done, of how much, and a sentence; as `Call.progress`."""
+"""Called with the work done, the total work, and a sentence, as `Call.progress` is."""
 
 Span = tuple[int, int]
 """Where a match begins and ends in a line, in characters."""
 
 
 class SearchRequest(Value, frozen=True):
-    """What somebody searches for.
+    """The arguments of a search.
 
-    `scheme` names the one scheme to search; empty for all that the caller may read. `after` is `SearchAnswer.next` of
-    the page before.
+    `scheme` is the one scheme to search; empty for all that the caller may read. `after` is `SearchAnswer.next` of the
+    previous page.
     """
 
     query: str
@@ -31,19 +31,19 @@ class SearchRequest(Value, frozen=True):
 
 
 def start_of(after: str | None) -> int:
-    """Return how many hits the pages before have shown; raise BadArgument for a place that no page names."""
+    """Return how many hits the previous pages have shown; raise BadArgument if `after` is not from a page."""
     if not after:
         return 0
     if not (after.isascii() and after.isdigit() and len(after) <= MAX_PLACE_DIGITS):
         raise BadArgument(
-            f"Invalid parameter: after={echo(after)} (expected the place that the previous page names)",
+            f"Invalid parameter: after={echo(after)} (expected the value that the previous page returned)",
             data={"parameter": "after"},
         )
     return int(after)
 
 
 class HitLine(Value, frozen=True):
-    """A line of a hit: its number, counted from 1, its text, and what matched in it."""
+    """A line of a hit: its number, counted from 1, its text, and the spans that match."""
 
     number: int
     text: str
@@ -53,10 +53,10 @@ class HitLine(Value, frozen=True):
 class SearchHit(Value, frozen=True):
     """A resource that was found.
 
-    `uri` can be read as it stands: it asks for the lines `first_line` to `last_line` where the resource has lines.
-    `base` is the URI of the whole resource. `definition` is the name of the function, class, heading or entry around
-    the lines. `tokens` is about what reading `uri` costs. `reasons` say in words why it has its place. One that
-    `is_partial` was too large to be searched as a whole.
+    `uri` reads the lines `first_line` to `last_line`, if the resource has lines; `base` is the URI of the whole
+    resource. `definition` is the name of the function, class, heading or entry around the lines. `tokens` is an
+    estimate of the tokens that reading `uri` costs. `reasons` explain its rank. With `is_partial`, the resource was too
+    large to be searched as a whole.
     """
 
     uri: str
@@ -75,7 +75,7 @@ class SearchHit(Value, frozen=True):
 
 
 class Coverage(Value, frozen=True):
-    """How many of the documents that the caller may read were searched; there are more if not all `is_counted`."""
+    """How many of the documents that the caller may read were searched; without `is_counted`, there are more."""
 
     searched: int = 0
     total: int = 0
@@ -98,7 +98,7 @@ class Coverage(Value, frozen=True):
 class SearchAnswer(Value, frozen=True):
     """One page of hits, best first.
 
-    `total` is how many hits there are in all, as far as that is known; with `is_total_least` there may be more.
+    `total` is the known number of all hits; with `is_total_least` there may be more.
     `notes` are sentences for the reader. `next` is the `after` of the next page; empty if this is the last.
     """
 

@@ -1,7 +1,7 @@
-"""Completes the index in the background, below the priority of everything else.
+"""Complete the index in the background, with the lowest priority.
 
-The process that holds the lock builds; the others use what it wrote. It can be stopped or killed at any point: what
-was written stays, and the next one goes on from there.
+The process that holds the lock builds; the others use what it wrote. It can be stopped or killed at any time: the
+written part stays, and the next process continues from there.
 """
 
 import contextlib
@@ -19,14 +19,15 @@ from carrel.files.atomic import FILE_MODE
 from carrel.search.answers import Coverage, Progress
 from carrel.search.index import Index, IndexUnavailable, SourceText
 from carrel.search.keeper import BATCH_BYTES, BATCH_COUNT, Keeper
+from carrel.search.reach import reach_of
 from carrel.search.settings import SearchSettings
 from carrel.search.store import LOCK_FILE
 
 log = logging.getLogger(__name__)
 
 NICENESS: Final = 5
-"""How nice the thread is to others. A nicer one would get no time on a busy machine, and answers would wait for the
-interpreter while it holds it."""
+"""The niceness of the thread. With a greater one, it would get no time on a busy machine while it holds Python's lock,
+and answers would wait for it."""
 SWITCH_S: Final = 0.000_5
 """How long a thread that answers waits for the one that builds; Python's own value is ten times that."""
 PAUSE_S: Final = 0.02
@@ -34,9 +35,9 @@ PAUSE_S: Final = 0.02
 LOOK_S: Final = 0.2
 """How long searches wait while documents are looked for."""
 OTHERS_S: Final = 2.0
-"""How often it is looked whether the process that builds has ended."""
+"""How often to check whether the process that builds has ended."""
 FEW: Final = 16
-"""So few documents that a search reads them itself."""
+"""Up to this many documents, a search reads them itself."""
 MAX_SLOW_BYTES: Final = 64 << 20
 """Text that is read of sources that may take long, such as other servers, in all."""
 
@@ -128,7 +129,7 @@ class Builder:
                     break
                 rounds += is_sole
         with keeper.lock:
-            return keeper.coverage(self.schemes())
+            return keeper.coverage(reach_of(self.schemes()))
 
     def schemes(self) -> frozenset[str]:
         return frozenset(name for table in self._keeper.sources.tables() for name in table.mounted.provider.schemes)
@@ -184,7 +185,7 @@ class Builder:
             if index is not None:
                 try:
                     if index.facts().should_rebuild:
-                        index.make_anew()
+                        index.reset()
                 finally:
                     index.close()
 

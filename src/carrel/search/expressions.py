@@ -1,4 +1,4 @@
-"""Regular expressions in linear time, as RE2 understands them, and what a text must hold to match one.
+"""Match regular expressions in linear time with RE2, and find the literals that a text must contain to match.
 
 `^` and `$` are the ends of a line, a dot is any character of a line; case matters unless the expression says `(?i)`.
 """
@@ -33,7 +33,7 @@ def _compiled(source: str) -> "re2._Regexp":
 
 
 def quoted(text: str) -> str:
-    """Return an expression that matches a text as it stands."""
+    """Return an expression that matches exactly this text."""
     return str(re2.escape(text))
 
 
@@ -43,16 +43,16 @@ def phrase_source(phrase: str) -> str:
 
 
 def fault_of(source: str) -> str | None:
-    """Return what is wrong with an expression, in words, or None where nothing is."""
+    """Return what is wrong with an expression, in words; None for a valid one."""
     try:
         if _compiled(source).programsize > _MAX_PROGRAM:
             return "it is too large"
     except re2.error as error:
         detail = error.args[0] if error.args else "it cannot be read"
         words = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
-        return words.replace(_LINES, "", 1)  # nobody wrote it
+        return words.replace(_LINES, "", 1)  # this part is not from the query
     except UnicodeEncodeError:
-        return "it holds half a character"
+        return "it contains an invalid character"
     return None
 
 
@@ -73,7 +73,7 @@ def _encodable(text: str) -> str:
 
 
 class Need(Value, frozen=True):
-    """What every text that matches must hold: all of `literals` and of `needs`, or one of `needs` with `is_any`."""
+    """What every matching text must contain: all of `literals` and of `needs`; with `is_any`, one of `needs`."""
 
     literals: tuple[str, ...] = ()
     needs: tuple["Need", ...] = ()
@@ -90,7 +90,7 @@ class Need(Value, frozen=True):
 
 
 def need_of(source: str) -> Need:
-    """Return what a text must hold to match an expression; nothing, where that is not certain."""
+    """Return what a text must contain to match an expression; an empty need if that is not certain."""
     try:
         reader = _ExpressionReader(source)
         need = reader.alternatives(0)
@@ -100,7 +100,7 @@ def need_of(source: str) -> Need:
 
 
 class _Unclear(Exception):
-    """The expression holds something that is not understood here."""
+    """The expression contains syntax that is not analysed here."""
 
 
 class _ExpressionReader:
@@ -157,7 +157,7 @@ class _ExpressionReader:
         return Need(tuple(literal for literal in literals if literal), tuple(needs))
 
     def _least(self) -> int | None:
-        """Read a repetition; return how often it asks for what stands before it, or None where there is none."""
+        """Read a repetition; return how often it asks for what stands before it, or None if there is none."""
         least: int | None = None
         while self._peek() in _REPEATS and self._peek():
             sign = self._next()

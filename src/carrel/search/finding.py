@@ -1,14 +1,14 @@
-"""Finding documents in an open index: which rows hold the terms, which documents those are, in which order.
+"""Find documents in an open index: the rows that contain the terms, their documents, and the order of these.
 
-Common words do not make it slow: the rows of rare terms choose the documents, and common terms only count in rows that
-a rare one chose. The number of rows that are looked at is bounded.
+Common words do not make it slow: the rows of rare terms select the documents, and common terms only count in selected
+rows. The number of rows that are read is limited.
 """
 
 import heapq
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from carrel.core.record import Value
@@ -16,11 +16,12 @@ from carrel.search import expressions
 from carrel.search.chunks import PIECE_BITS
 from carrel.search.query import Query, QueryFilter
 from carrel.search.ranking import Evidence, IndexedDocument, wanted_by
+from carrel.search.reach import Reach
 from carrel.search.vocabulary import Vocabulary
 from carrel.search.words import terms_of, whole_of
 
 MAX_ROWS: Final = 6_000
-"""Rows that are looked at for the words of one query; more take longer than somebody likes to wait."""
+"""Maximum rows that are read for the words of one query; more would take too long."""
 MAX_COUNTED: Final = 100_000
 """Rows that are counted to learn how frequent a term is."""
 MAX_MARKED: Final = 1_500
@@ -58,7 +59,7 @@ _AT_ONCE: Final = 64
 
 
 class Candidate(Value, frozen=True):
-    """A document that was found, with the lines of its best part; `reasons` says in words why it stands there."""
+    """A found document, with the lines of its best part; `reasons` explain its rank."""
 
     uri: str
     fingerprint: str
@@ -77,10 +78,10 @@ class Candidate(Value, frozen=True):
 
 
 class Candidates(Value, frozen=True):
-    """What was found, best first.
+    """The found documents, best first.
 
-    With `must_verify` a candidate counts only if `passages.passage` finds the query in its text. `total` is how many
-    documents match, before `limit`. Without `is_complete` the deadline came first, and there may be more.
+    With `must_verify`, a candidate is a hit only if `passages.passage` finds the query in its text. `total` is the
+    number of matching documents, before `limit`. Without `is_complete`, the deadline passed, and there may be more.
     """
 
     found: tuple[Candidate, ...]
@@ -90,7 +91,7 @@ class Candidates(Value, frozen=True):
 
 
 class IndexNumbers(NamedTuple):
-    """Numbers that are others after every change of the index; they only grow while the file is the same."""
+    """Numbers that change with every change of the index; they only grow while the file is the same."""
 
     generation: int
     documents: int
@@ -102,7 +103,7 @@ class IndexNumbers(NamedTuple):
 
 
 class Finder:
-    """Finds; remembers what does not change between two searches. Safe to use from several threads."""
+    """Finds documents, and caches facts that do not change between two searches. Safe to use from several threads."""
 
     def __init__(self, weights: tuple[float, ...] = ()) -> None:
         """`weights` are those of the fields, in an index of records."""
@@ -116,16 +117,16 @@ class Finder:
         state: IndexNumbers,
         query: Query,
         *,
-        schemes: Collection[str] | None,
+        reach: Reach | None,
         limit: int,
         deadline: float | None = None,
     ) -> Candidates:
-        """Return the best documents; `state` is another one whenever the index was changed."""
+        """Return the best documents within reach, or of all; `state` is another one whenever the index was changed."""
         search = _IndexSearch(connection, query, self._living_now(connection, state), self._weights)
         if deadline is not None:
             connection.set_progress_handler(lambda: time.monotonic() > deadline, 2_000)
         try:
-            search.choose(self._vocabulary, state.generation, schemes)
+            search.choose(self._vocabulary, state.generation, reach)
             search.gather(deadline)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
@@ -136,25 +137,27 @@ class Finder:
         return search.result(limit)
 
     def complete(
-        self, connection: sqlite3.Connection, state: IndexNumbers, word: str, schemes: Collection[str] | None
+        self, connection: sqlite3.Connection, state: IndexNumbers, word: str, reach: Reach | None
     ) -> tuple[str, ...]:
         """Return the words that an unfinished one may become, the most frequent first; none if it is a word itself.
 
-        Only documents of these schemes count.
+        Only documents within reach count.
         """
         search = _IndexSearch(connection, Query(word, (word,)), self._living_now(connection, state), self._weights)
-        search.choose(self._vocabulary, state.generation, schemes)
+        search.choose(self._vocabulary, state.generation, reach)
         begin = whole_of(word)
         if len(begin) < _LEAST_BEGIN or search.count_living(terms_of(word)[:1]):
             return ()
-        longer = self._vocabulary.beginning_with(connection, state.generation, begin)[:_LOOKED_LONGER]
-        # A word is kept by its stem, a name of several parts as it is: then it is asked for as two parts of one name.
-        forms = [form for one in longer for form in (one, f"{begin}_{one[len(begin) :]}")]
-        counted = [(search.count_living(terms_of(form)[:1]), form) for form in forms]
-        return tuple(form for count, form in heapq.nlargest(_COMPLETIONS, counted) if count)
+        longer = self._vocabulary.beginning_with(connection, state.generation, begin)
+        # The index has the stem of a word, but a name of several parts unchanged: search for that as two parts.
+        forms = ((one, f"{begin}_{one[len(begin) :]}") for one in longer)
+        counted = ([(search.count_living(terms_of(form)[:1]), form) for form in both] for both in forms)
+        # Words that only other callers may find, or of removed texts, do not count towards the limit.
+        held = islice((both for both in counted if any(count for count, _ in both)), _LOOKED_LONGER)
+        return tuple(form for count, form in heapq.nlargest(_COMPLETIONS, chain.from_iterable(held)) if count)
 
     def _living_now(self, connection: sqlite3.Connection, state: IndexNumbers) -> "_Living":
-        """Return what is true of all documents, read again only after a change."""
+        """Return the facts about all documents, read again only after a change."""
         living = self._living
         if living is not None and living.state == state:
             return living
@@ -174,7 +177,7 @@ class Finder:
 
 
 class _Living(NamedTuple):
-    """What is true of all documents in one state of the index."""
+    """The facts about all documents in one state of the index."""
 
     state: IndexNumbers
     dead: frozenset[int]
@@ -205,7 +208,7 @@ class _IndexSearch:
         self._is_private = False
         """Whether there are documents that the caller cannot read, so that not even their number may show."""
         self._wanted = wanted_by(query)
-        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights)
+        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights, living.dead)
         self._marked = () if weights else tuple(self._wanted.marked())
         # All records that match are counted; there are not many of them.
         self._max_rows = MAX_COUNTED if weights else MAX_ROWS
@@ -213,16 +216,18 @@ class _IndexSearch:
         """The rows of terms that were read to be counted."""
         self.is_complete = True
 
-    def choose(self, vocabulary: Vocabulary, generation: int, schemes: Collection[str] | None) -> None:
+    def choose(self, vocabulary: Vocabulary, generation: int, reach: Reach | None) -> None:
         """Find out which documents may be found at all: by filters, by phrases and by the expression."""
-        condition, values = _condition(self._query.filters, schemes)
+        condition, values = _condition(self._query.filters, reach)
         if condition:
             self._allowed, mean_pieces = self._chosen(condition, values)
             if len(self._allowed) < self._living.documents:
-                # What is rare, and so the order, follows from these alone: others leave no trace in an answer.
+                # Only these documents decide which terms are rare, and so the order: others must not affect an answer.
                 self._within = self._allowed
-                self._evidence = Evidence(self._wanted, len(self._allowed), mean_pieces, self._weights)
-                readable, _ = self._chosen(*_condition((), schemes)) if schemes is not None else (self._allowed, 0.0)
+                self._evidence = Evidence(
+                    self._wanted, len(self._allowed), mean_pieces, self._weights, self._living.dead
+                )
+                readable, _ = self._chosen(*_condition((), reach)) if reach is not None else (self._allowed, 0.0)
                 self._is_private = len(readable) < self._living.documents
         sources = [expressions.phrase_source(phrase) for phrase in self._query.phrases]
         sources += [] if self._query.expression is None else [self._query.expression]
@@ -252,11 +257,11 @@ class _IndexSearch:
             found.update(self._numbers(f"rowid >> {PIECE_BITS}", _any_of(some), -1))
         return found
 
-    def _numbers(self, what: str, match: str, limit: int) -> Iterator[int]:
-        """Return a number of each row that matches."""
+    def _numbers(self, what: str, match: str, limit: int, after: int = -1) -> Iterator[int]:
+        """Return a number of each row that matches, of those with greater numbers than `after`."""
         # As one text: Python lets other threads run after every row that SQLite returns, and then waits for them.
-        sql = f"SELECT group_concat({what}) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
-        (numbers,) = self._connection.execute(sql, (match, limit)).fetchone()
+        sql = f"SELECT group_concat({what}) FROM (SELECT rowid FROM words WHERE words MATCH ? AND rowid > ? LIMIT ?)"
+        (numbers,) = self._connection.execute(sql, (match, after, limit)).fetchone()
         return map(int, numbers.split(",")) if numbers else iter(())
 
     def _rows(self, match: str, limit: int) -> list[int]:
@@ -265,8 +270,14 @@ class _IndexSearch:
         if within is None:
             return list(self._numbers("rowid", match, limit))
         # The first rows may all be of documents that are left out.
-        rows = [row for row in self._numbers("rowid", match, MAX_COUNTED) if row >> PIECE_BITS in within]
-        return rows[:limit]
+        found: list[int] = []
+        after, is_last = -1, False
+        while len(found) < limit and not is_last:
+            rows = list(self._numbers("rowid", match, MAX_COUNTED, after))
+            found += [row for row in rows if row >> PIECE_BITS in within]
+            is_last = len(rows) < MAX_COUNTED or not self._is_private
+            after = rows[-1] if rows else after
+        return found[:limit]
 
     def _count_rows(self, term: str) -> int:
         """Return how many rows of the documents that may be found have a term."""
@@ -275,7 +286,7 @@ class _IndexSearch:
             return self._count_all_rows(term)
         if not self._is_private:
             count = self._count_all_rows(term)
-            if count > self._max_rows:  # reading them all takes longer than what is gained by an exact number
+            if count > self._max_rows:  # an exact number is not worth reading all rows
                 return max(self._max_rows + 1, count * len(within) // max(1, self._living.documents))
         rows = self._kept[term] = self._rows(_any_of((term,)), MAX_COUNTED)
         return len(rows)
@@ -318,7 +329,7 @@ class _IndexSearch:
                 rare = rare or [term]
 
     def result(self, limit: int) -> Candidates:
-        """Return the best of what was gathered."""
+        """Return the best of the gathered documents."""
         evidence, must_verify = self._evidence, self._query.must_verify
         is_listing = not self._wanted.weights or must_verify
         found = evidence.documents - self._living.dead
@@ -406,22 +417,22 @@ def _stretches(pieces: Iterable[int], each: int) -> tuple[tuple[int, int], ...]:
 
 
 def _any_of(terms: Iterable[str]) -> str:
-    """Return what FTS5 is asked for: rows with one of some terms."""
+    """Return the FTS5 query for rows with one of some terms."""
     return " OR ".join(f'"{term}"' for term in terms)
 
 
 def _checked(row: tuple[Any, ...]) -> IndexedDocument:
-    """Return a row of the table; raise `DatabaseError` where it holds what is never written there."""
+    """Return a row of the table; raise `DatabaseError` if it contains values that Carrel never writes."""
     document = IndexedDocument._make(row)
     is_typed = tuple(map(type, row)) in _ROWS
     has_bounds = is_typed and 1 <= document.pieces <= _MAX_ROWS_EACH and 0 <= document.lines_each < _MAX_LINES
     if not has_bounds:
-        raise sqlite3.DatabaseError("a document that is none of ours")
+        raise sqlite3.DatabaseError("a document that Carrel did not write")
     return document
 
 
-def _condition(filters: Iterable[QueryFilter], schemes: Collection[str] | None) -> tuple[str, list[str]]:
-    """Return what SQL asks for, with its values: filters of one kind are alternatives, unless they are negated."""
+def _condition(filters: Iterable[QueryFilter], reach: Reach | None) -> tuple[str, list[str]]:
+    """Return the SQL condition and its values: filters of one kind are alternatives, unless they are negated."""
     clauses: dict[str, list[str]] = {}
     values: dict[str, list[str]] = {}
     negated: list[str] = []
@@ -436,9 +447,10 @@ def _condition(filters: Iterable[QueryFilter], schemes: Collection[str] | None) 
             values.setdefault(item.kind, []).extend(wanted)
     parts = [f"({' OR '.join(alternatives)})" for alternatives in clauses.values()]
     given = [value for kind in clauses for value in values[kind]]
-    if schemes is not None:
-        parts.append(f"scheme IN ({','.join('?' * len(schemes))})")
-        given += sorted(schemes)
+    if reach is not None:
+        within, wanted = reach.condition()
+        parts.append(within)
+        given += wanted
     return " AND ".join(parts + negated), given + refused
 
 

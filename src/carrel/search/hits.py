@@ -1,4 +1,4 @@
-"""A hit: what a document that was found holds now, as somebody is shown it."""
+"""Make the hit of a found document, with its lines as they are now."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _FILES: Final = "workspace"
 
 
 def hit_of(candidate: Candidate, document: Document, fresh: FreshText | None, query: Query) -> SearchHit | None:
-    """Return the hit; None if the text, and the name, hold nothing of the query any more."""
+    """Return the hit; None if neither the text nor the name contains anything of the query any more."""
     name = candidate.path.rpartition("/")[2]
     hit = SearchHit(
         candidate.uri,
@@ -75,7 +75,7 @@ def _is_across(fresh: FreshText, shown: Passage) -> bool:
 
 
 def _is_named(candidate: Candidate, document: Document, query: Query) -> bool:
-    """Return whether the name of a document holds a word of the query, or no word is asked for."""
+    """Return whether the name of a document contains a word of the query, or the query has no words."""
     words = terms(query)
     name = f"{candidate.path} {candidate.title} {document.title}".lower()
     return not words or any(word in name for word in words)

@@ -1,18 +1,18 @@
-"""The index: what is known of all documents.
+"""The index of all documents.
 
-It may be deleted at any time; then it is built anew. Each `put` and `remove` is one transaction, so a process that is
-killed leaves each document whole or not at all.
+It may be deleted at any time; then it is built again. Each `put` and `remove` is one transaction, so a killed process
+leaves each document whole or not at all.
 
-A row of the table `words` is a piece of a text; its number holds that of the document. The rows of a document that was
-removed or replaced stay, for SQLite cannot find them again; its number is among the `dead`, and is never used again.
-When they are too many, the index should be built anew (`IndexFacts.should_rebuild`).
+A row of the table `words` is a piece of a text; its number contains that of the document. The rows of a removed or
+replaced document stay, because SQLite cannot find them again; its number is in the table `dead` and is never used
+again. When there are too many of them, the index should be built again (`IndexFacts.should_rebuild`).
 """
 
 import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from carrel.core.record import Value
@@ -22,13 +22,14 @@ from carrel.search.index_file import MEMORY, FileConnection, IndexUnavailable, S
 from carrel.search.languages import language_of
 from carrel.search.query import Query
 from carrel.search.ranking import traits_of
+from carrel.search.reach import Reach
 
 __all__ = ["MEMORY", "Candidate", "Candidates", "Index", "IndexFacts", "IndexUnavailable", "SourceText"]
 
 _DEAD_SHARE: Final = 0.3
-"""Share of rows that may be of removed documents before the index should be built anew."""
+"""Share of rows of removed documents above which the index should be built again."""
 _FEW_DEAD: Final = 2_000
-"""Rows of removed documents that are never too many."""
+"""Up to this many rows of removed documents, the index is not built again."""
 FIELD_END: Final = "\x1f"
 """Stands between the fields of a record where they are kept as one text."""
 _MERGED_PAGES: Final = 2_000
@@ -52,7 +53,7 @@ class SourceText(Value, frozen=True):
     is_partial: bool = False
     fields: tuple[str, ...] = ()
     ticket: int = 0
-    """Is greater, the later the text was read."""
+    """A number that is greater the later the text was read."""
 
 
 class IndexFacts(Value, frozen=True):
@@ -66,20 +67,20 @@ class IndexFacts(Value, frozen=True):
 
     @property
     def should_rebuild(self) -> bool:
-        """Return whether too much of the index is of documents that are gone."""
+        """Return whether too much of the index belongs to removed documents."""
         return self.dead_share > _DEAD_SHARE and self.dead_pieces > _FEW_DEAD
 
 
 class Index:
     """One index. Every method may be called from any thread; several processes may share the file.
 
-    Every method raises `IndexUnavailable` where the file cannot be used. One that is damaged is made anew, empty.
+    Every method raises `IndexUnavailable` if the file cannot be used. A damaged file is replaced by an empty one.
     """
 
     def __init__(self, path: str, weights: tuple[float, ...] = ()) -> None:
-        """Open the index at `path`, or make it; one that is broken or of an older version is made anew.
+        """Open or create the index at `path`; a damaged one, or one of an older version, is replaced by an empty one.
 
-        With `weights` it is an index of records; these are the weights of their fields.
+        With `weights` it is an index of records, whose fields have these weights.
         """
         self._store = SearchFile(path)
         self._finder = Finder(weights)
@@ -99,7 +100,7 @@ class Index:
         return self._store
 
     def state(self) -> IndexNumbers:
-        """Return numbers that are others after every change of the index."""
+        """Return numbers that change with every change of the index."""
         with self._store.reading() as connection:
             return _state(connection)
 
@@ -108,7 +109,7 @@ class Index:
         self._store.close()
 
     def put(self, batch: Iterable[SourceText]) -> None:
-        """Index documents, in place of those with the same URI; all of them, or none where it fails."""
+        """Index documents, in place of those with the same URI: all of them, or none if it fails."""
         with self._store.writing() as connection:
             if self._splitter_of != self._store.generation:
                 self._forget()
@@ -122,14 +123,14 @@ class Index:
                 raise
 
     def remove(self, uris: Iterable[str]) -> None:
-        """Remove documents; one that is not there is passed over."""
+        """Remove documents; ignore those that are not in the index."""
         with self._store.writing() as connection:
             for uri in uris:
                 _remove(connection, uri)
 
-    def make_anew(self) -> None:
+    def reset(self) -> None:
         """Delete everything."""
-        self._store.make_anew()
+        self._store.reset()
 
     def known(self) -> Mapping[str, str]:
         """Return the URI of every document with the fingerprint it was indexed with; cheap while nothing changes."""
@@ -141,22 +142,22 @@ class Index:
         self,
         query: Query,
         *,
-        schemes: Collection[str] | None = None,
+        reach: Reach | None = None,
         limit: int = 10,
         deadline: float | None = None,
     ) -> Candidates:
-        """Return the best documents for a query, at most `limit`, of these schemes.
+        """Return the best documents for a query, at most `limit`, of those within reach, or of all.
 
         `deadline` is a time of `time.monotonic`.
         """
         with self._store.reading() as connection:
             state = _state(connection)
-            return self._finder.find(connection, state, query, schemes=schemes, limit=limit, deadline=deadline)
+            return self._finder.find(connection, state, query, reach=reach, limit=limit, deadline=deadline)
 
-    def complete(self, word: str, schemes: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return the words that an unfinished one may become in documents of these schemes; none if it is a word."""
+    def complete(self, word: str, reach: Reach | None = None) -> tuple[str, ...]:
+        """Return the words that an unfinished one may become in documents within reach; none if it is a word."""
         with self._store.reading() as connection:
-            return self._finder.complete(connection, _state(connection), word, schemes)
+            return self._finder.complete(connection, _state(connection), word, reach)
 
     def facts(self) -> IndexFacts:
         """Return how large the index is."""
@@ -169,11 +170,11 @@ class Index:
         return IndexFacts(documents, size, self._size(), share, dead)
 
     def tidy(self) -> None:
-        """Make the files small and fast after much was put: merge what was written apart, and empty the journal."""
+        """Make the files small and fast after many writes: merge the parts of the index, and empty the journal."""
         for _ in range(_MERGES):
             with self._store.writing() as connection:
                 before = connection.total_changes
-                # A negative number begins a merge of everything; the later ones go on with it.
+                # A negative number begins a merge of everything; later merges continue it.
                 connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-_MERGED_PAGES,))
                 if connection.total_changes - before < 2:
                     break
@@ -233,7 +234,7 @@ class Index:
 
 
 class _Known:
-    """The documents of the index, read once, and then only what changed since."""
+    """The documents of the index, read once; afterwards only the changes are read."""
 
     def __init__(self) -> None:
         self.fingerprints: dict[str, str] = {}
@@ -241,7 +242,7 @@ class _Known:
         self._generation = self._last = self._last_dead = 0
 
     def follow(self, connection: sqlite3.Connection, generation: int) -> None:
-        """Read what changed."""
+        """Read the changes."""
         if generation != self._generation:
             self.fingerprints, self._uris = {}, {}
             self._generation, self._last, self._last_dead = generation, 0, 0
@@ -255,7 +256,7 @@ class _Known:
         rows = connection.execute("SELECT id, uri, fingerprint FROM documents WHERE id > ? ORDER BY id", (self._last,))
         for document, uri, fingerprint in rows:
             if type(uri) is not str or type(fingerprint) is not str:
-                raise sqlite3.DatabaseError("a document that is none of ours")
+                raise sqlite3.DatabaseError("a document that Carrel did not write")
             self._last = document
             self._uris[document] = uri
             self.fingerprints[uri] = fingerprint
@@ -270,11 +271,11 @@ def _remove(connection: sqlite3.Connection, uri: str) -> None:
 
 
 def _state(connection: FileConnection) -> IndexNumbers:
-    """Return the state that a connection sees: a document that is put, replaced or removed has a number of its own."""
+    """Return the state that a connection sees: every added, replaced or removed document gets a new number."""
     numbers = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
     return IndexNumbers(connection.generation, int(numbers.get("documents", 0)), int(numbers.get("dead", 0)))
 
 
 def _storable(text: str) -> str:
-    """Return a text that can be written as UTF-8: a name of a file may hold bytes that are none."""
+    """Return a text that can be written as UTF-8: the name of a file may contain other bytes."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

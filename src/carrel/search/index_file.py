@@ -1,7 +1,7 @@
-"""The file of the index: opened, made, made anew when it is of no use, and shared with other processes.
+"""The file of the index: open, create or replace it, and share it with other processes.
 
-One connection writes. A thread that reads has a connection to itself meanwhile: it waits for no other that reads or
-writes. Errors of SQLite leave here as `IndexUnavailable`.
+One connection writes. A thread that reads has its own connection, so it waits for no other reader or writer. Errors of
+SQLite are raised as `IndexUnavailable`.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ from carrel.core.errors import CarrelError
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE, locked
 
 VERSION: Final = 3
-"""Raised whenever an index of before would answer wrongly."""
+"""Incremented whenever an index of an older version would give wrong answers."""
 APPLICATION: Final = 0x43524C53
 """Marks a file as ours."""
 MEMORY: Final = ":memory:"
 """The path of an index that is kept in memory."""
 
 MAX_IDLE: Final = 4
-"""Connections for reading that are kept open while nobody uses them."""
+"""Maximum number of idle connections for reading that are kept open."""
 _CACHE_KB: Final = 8_192
-"""Pages of the file that a connection for reading keeps; fewer are read again and again for one search."""
+"""Cache of a connection for reading, in KB; with a smaller one, a search reads the same pages again and again."""
 _BUSY_MS: Final = 5_000
 _JOURNAL_BYTES: Final = 4 << 20
 _LAYOUT: Final = """
@@ -59,8 +59,8 @@ class IndexUnavailable(CarrelError):
     """The index cannot be used now.
 
     `reason` is one of `busy`, `full`, `read-only`, `newer` (a newer Carrel made it), `its folder is not private`,
-    `this SQLite has no FTS5`, `closed` (another thread closed it, or it was deleted a moment ago: ask again), and
-    `broken`: then it was made anew, and is empty.
+    `this SQLite has no FTS5`, `closed` (another thread closed it, or it was deleted a moment ago: try again), and
+    `broken`: then it was replaced by an empty one.
     """
 
     def __init__(self, reason: str) -> None:
@@ -78,13 +78,13 @@ class SearchFile:
     """The file, with one connection to write and some to read. Safe to use from several threads."""
 
     def __init__(self, path: str) -> None:
-        """Open the file at `path`, or make it; raise `IndexUnavailable` where that is not possible."""
+        """Open or create the file at `path`; raise `IndexUnavailable` if that is not possible."""
         self.path = path
         self.generation = 0
-        """Is another number whenever the file is another; what is remembered of its content is then void."""
+        """A number that changes when the file is replaced; caches of its content are invalid then."""
         self.writer_lock = threading.RLock()
         self._idle_lock = threading.Lock()
-        """Guards what follows. It is never held for long, and taken after the lock for writing where both are."""
+        """Guards the attributes below. It is held only briefly; if both locks are needed, the writer's comes first."""
         self._idle: list[FileConnection] = []
         self._is_closed = False
         with self._faults(), self.writer_lock:
@@ -108,7 +108,7 @@ class SearchFile:
         self._identity = self._identity_now()
 
     def _opened(self) -> FileConnection:
-        """Return a connection to a file of our version; one that is of no use is made anew."""
+        """Return a connection to a file of our version; an unusable file is replaced by an empty one."""
         connection: FileConnection | None = None
         try:
             connection = self._connected()
@@ -156,14 +156,14 @@ class SearchFile:
         return (state.st_dev, state.st_ino)
 
     def close(self) -> None:
-        """Close the file; connections that are in use are closed when they are given back."""
+        """Close the file; connections in use are closed when they are returned."""
         with self.writer_lock, self._idle_lock:
             self._is_closed = True
             while self._idle:
                 self._idle.pop().close()
             self.writer.close()
 
-    def make_anew(self) -> None:
+    def reset(self) -> None:
         """Delete everything, and begin with an empty file."""
         with self._faults(), self.writer_lock:
             self.close()
@@ -187,7 +187,7 @@ class SearchFile:
 
     @contextlib.contextmanager
     def _lent(self) -> Iterator[FileConnection]:
-        """Lend a connection that no other thread uses meanwhile; an index in memory has only one."""
+        """Yield a connection that no other thread uses meanwhile; an index in memory has only one."""
         if self.path == MEMORY:
             with self.writer_lock:
                 yield self.writer
@@ -226,7 +226,7 @@ class SearchFile:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection to write; what is written is kept whole, or not at all."""
+        """Yield the connection for writing; everything is committed at the end, or nothing."""
         with self._faults(), self._followed(), self.writer_lock:
             connection = self.writer
             connection.execute("BEGIN IMMEDIATE")
@@ -241,7 +241,7 @@ class SearchFile:
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[None]:
-        """Open the file anew where another process put another one in its place; needs no lock of ours."""
+        """Open the file again if another process replaced it. The caller must not hold a lock."""
         if self.path != MEMORY and self._identity_now() != self._identity:
             with self.writer_lock:
                 if not self._is_closed and self._identity_now() != self._identity:
@@ -263,7 +263,7 @@ class SearchFile:
 
     def _mend(self) -> None:
         with contextlib.suppress(IndexUnavailable, sqlite3.Error, OSError):
-            self.make_anew()
+            self.reset()
 
 
 def _has_our_layout(connection: sqlite3.Connection) -> bool:
@@ -288,7 +288,7 @@ def _schema(connection: sqlite3.Connection) -> list[tuple[str, str, str | None]]
 
 
 def _check_private(folder: str) -> None:
-    """Raise where somebody else could have put the files into a folder: they are trusted as they are."""
+    """Raise if another user could have written files to a folder, because the files are trusted."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise IndexUnavailable("its folder is not private")

@@ -1,4 +1,4 @@
-"""Keeps the index in step with the documents: knows what it does not hold yet, reads that, and writes it."""
+"""Keep the index up to date with the documents: find the documents that it lacks, read them, and index them."""
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from carrel.core.provider import Document
 from carrel.search.answers import Coverage
 from carrel.search.index import Candidates, IndexUnavailable, SourceText
 from carrel.search.query import Query
+from carrel.search.reach import Reach
 from carrel.search.settings import SearchSettings
 from carrel.search.sources import DocumentSources, path_of, scheme
 from carrel.search.store import IndexStore
@@ -23,21 +24,21 @@ from carrel.search.texts import FreshText, read_text
 
 BATCH_BYTES: Final = 256 << 10
 BATCH_COUNT: Final = 64
-"""What is written at once. Readers of an index in memory wait for it."""
+"""Maximum size of one write. Readers of an index in memory wait for it."""
 _TRIES: Final = 3
-"""How often the index is asked that is closed, or deleted, at the same moment."""
+"""Number of attempts to search an index that is closed or deleted at the same moment."""
 _MEGABYTE: Final = 1 << 20
 _UNSETTLED: Final = "~"
-"""Before the fingerprint of a document that may change without another fingerprint, so that it is read again."""
+"""Prefix of the fingerprint of a document that may change with the same fingerprint, so that it is read again."""
 _LANGUAGES: Final = {"text/markdown": "markdown", "application/json": "json"}
 """Languages of documents whose names tell none, by type."""
 
 
 class Keeper:
-    """The index of one catalogue, and what it lacks.
+    """The index of one catalogue, and the documents that it lacks.
 
-    Its methods are called by one thread at a time, with `lock`; but `read`, `take_in`, `put`, `completed` and `find`
-    without it. These take it for moments, so that no search waits while another one reads and finds.
+    Callers hold `lock`, except for `read`, `take_in`, `put`, `completed` and `find`. These take the lock only briefly,
+    so that no search waits while another one reads and finds.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Keeper:
         self.sources = DocumentSources(catalog, is_left_out)
         self.store = IndexStore(folder)
         self.pending: dict[str, Document] = {}
-        """The documents that the index does not hold as they are now."""
+        """The documents whose present state is not in the index."""
         self.is_full = False
         """Whether documents were left out because the index would get too large."""
         self._catalog = catalog
@@ -63,14 +64,14 @@ class Keeper:
         self._tickets = count(1)
         self._readers = 0
         self._written: dict[str, int] = {}
-        """The tickets of texts that were written, while others are read: none of these may replace a later one."""
+        """The tickets of written texts, while others are read: a text never replaces one with a later ticket."""
         self._momentary: dict[str, str] = {}
         """The fingerprints of documents that were indexed, and may have changed since."""
 
     # What is pending
 
     def refresh(self, schemes: frozenset[str], until: float) -> None:
-        """Learn what the documents of these schemes are now, as far as there is time, and what the index lacks."""
+        """Look at the documents of these schemes, as far as there is time, and note which of them the index lacks."""
         try:
             self._refresh(schemes, until)
         except IndexUnavailable as error:
@@ -90,8 +91,8 @@ class Keeper:
             for uri in changed:
                 self._compare(uri, self.sources.find(uri))
         if self.store.is_on_disk and any(map(self._is_refused, self._gone)):
-            # The words of a document cannot be found again in the file, and no trace of this one may stay.
-            self.store.make_anew()
+            # The file still contains the words of a removed document, and no trace of this one may stay.
+            self.store.reset()
             self._known = self.store.known()
             self._compare_all(self._known, schemes)
         if self._gone and self.store.remove(self._gone):
@@ -120,7 +121,7 @@ class Keeper:
         self._gone = {uri for uri in held if scheme(uri) in looked_at}
 
     def _compare(self, uri: str, document: Document | None) -> None:
-        """Note whether the index lacks a document, or holds one that is no more."""
+        """Note whether the index lacks a document, or contains one that no longer exists."""
         known = {} if self._known is None else self._known
         indexed = self.store.overlaid.get(uri, known.get(uri))
         self.pending.pop(uri, None)
@@ -140,7 +141,7 @@ class Keeper:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Mark the time in which texts are read that are to be written."""
+        """Mark the time during which texts are read for the index."""
         with self.lock:
             self._readers += 1
         try:
@@ -187,7 +188,7 @@ class Keeper:
             return len(wanted) == len(claimed)
 
     def claimed(self, batch: Iterable[SourceText]) -> list[SourceText]:
-        """Return the texts that are still to be written: those that no later text was written for in the meantime."""
+        """Return the texts that must still be written: those for which no later text was written meanwhile."""
         claimed = [text for text in batch if text.uri in self.pending and self._written.get(text.uri, 0) < text.ticket]
         self._written.update((text.uri, text.ticket) for text in claimed)
         return claimed
@@ -204,7 +205,7 @@ class Keeper:
         return not self.is_full
 
     def waiting(self) -> list[Document]:
-        """Return the documents to index now: of those that may still change, only what the index lacks altogether."""
+        """Return the documents to index now; of documents that may still change, only those that the index lacks."""
         known = {} if self._known is None else self._known
         return [
             document
@@ -213,7 +214,7 @@ class Keeper:
         ]
 
     def read(self, document: Document) -> SourceText | None:
-        """Return a document with its text; None if it cannot be read. One that has no text is found by its name."""
+        """Return a document with its text; None if it cannot be read. A document without text is found by its name."""
         fresh: FreshText | None = None
         ticket = next(self._tickets)
         if document.text is None:
@@ -240,13 +241,13 @@ class Keeper:
 
     # Answers
 
-    def find(self, query: Query, schemes: Collection[str], limit: int, deadline: float) -> Candidates:
-        """Return the best documents of these schemes."""
+    def find(self, query: Query, reach: Reach, limit: int, deadline: float) -> Candidates:
+        """Return the best documents within reach."""
         for _ in range(_TRIES):
             with self.lock:
                 view = self.store.view(self._gone)
             try:
-                return view.find(query, schemes, limit, deadline)
+                return view.find(query, reach, limit, deadline)
             except IndexUnavailable as error:
                 with self.lock:
                     self.store.recover(error, view)
@@ -255,37 +256,35 @@ class Keeper:
                     break
         return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
 
-    def completed(self, query: Query, schemes: Collection[str]) -> Query:
-        """Return a query whose last word, if no text has it, is taken for the begin of one."""
+    def completed(self, query: Query, reach: Reach) -> Query:
+        """Return the query; a last word that no text contains is replaced by words that begin with it."""
         if not query.unfinished:
             return query
         with self.lock:
             view = self.store.view(())
         try:
-            words = view.complete(query.unfinished, schemes)
-        except IndexUnavailable:  # what is wrong with it is found out when it is searched
+            words = view.complete(query.unfinished, reach)
+        except IndexUnavailable:  # the search itself reports the problem
             return query
         return query.completed(words) if words else query
 
-    def coverage(self, schemes: frozenset[str], scanned: Collection[str] = ()) -> Coverage:
-        """Return how many documents of these schemes are indexed, or were searched without the index."""
+    def coverage(self, reach: Reach, scanned: Collection[str] = ()) -> Coverage:
+        """Return how many documents within reach are indexed, or were searched without the index."""
         total = lacking = 0
-        for table in self.sources.of(schemes):
-            documents = table.documents
-            total += (
-                len(documents)
-                if schemes.issuperset(table.mounted.provider.schemes)
-                else sum(scheme(uri) in schemes for uri in documents)
-            )
+        whole = frozenset() if reach.hidden else reach.schemes - reach.places.keys()
+        for table in self.sources.of(reach.schemes):
+            is_whole = whole.issuperset(table.mounted.provider.schemes)
+            total += len(table.documents) if is_whole else sum(map(reach.holds, table.documents))
         for uri, document in self.pending.items():
             is_indexed = self._momentary.get(uri) == document.fingerprint
-            lacking += scheme(uri) in schemes and uri not in scanned and not is_indexed
-        unread = sum(scheme(uri) in schemes and self.sources.find(uri) is not None for uri in self._unread)
-        is_counted = all(table.is_known or table.is_background or table.problem for table in self.sources.of(schemes))
+            lacking += uri not in scanned and not is_indexed and reach.holds(uri)
+        unread = sum(reach.holds(uri) and self.sources.find(uri) is not None for uri in self._unread)
+        tables = list(self.sources.of(reach.schemes))
+        is_counted = all(table.is_known or table.is_background or table.problem for table in tables)
         return Coverage(total - unread - lacking, total - unread, is_counted)
 
     def close(self) -> None:
-        """Close the index, and listen to no provider any more."""
+        """Close the index, and stop listening to providers."""
         with self.lock:
             self.sources.close()
             self.store.end()
@@ -293,7 +292,7 @@ class Keeper:
 
 
 def source_text(document: Document, fresh: FreshText | None, *, is_kept: bool, ticket: int = 0) -> SourceText:
-    """Return what is indexed of a document; one that is not kept is read again for the next search."""
+    """Return the text to index for a document; one that is not kept is read again for the next search."""
     path = path_of(document.uri)
     title = "" if document.title == path.rpartition("/")[2] else document.title
     text = (document.text or "") if fresh is None else fresh.text

@@ -68,6 +68,7 @@ ALIASES: Final = {
     "ts": "typescript",
     "yml": "yaml",
 }
+"""Other names of languages."""
 
 _BY_ENDING: Final = {ending: language for language, endings in ENDINGS.items() for ending in endings.split()}
 _BY_NAME: Final = {"makefile": "make", "dockerfile": "docker", "cmakelists.txt": "cmake", "rakefile": "ruby"}
@@ -75,13 +76,13 @@ NAMES: Final = frozenset({*ENDINGS, *_BY_NAME.values()})
 
 
 def language_of(path: str) -> str:
-    """Return the language of a file by its name, or "" where the name says nothing."""
+    """Return the language of a file by its name; empty if the name does not tell."""
     name = path.rpartition("/")[2].lower()
     return _BY_NAME.get(name) or _BY_ENDING.get(name.rpartition(".")[2] if "." in name else "", "")
 
 
 def language_named(word: str) -> str | None:
-    """Return the language that somebody means by a word such as `py`, or None where there is none."""
+    """Return the language for a word such as `py`; None if there is none."""
     folded = word.lower().lstrip(".")
     if folded in NAMES:
         return folded
@@ -89,7 +90,7 @@ def language_named(word: str) -> str | None:
 
 
 def nearest_language(word: str) -> str | None:
-    """Return the language whose name is most like a word, or None where none is like it."""
+    """Return the language with the most similar name; None if none is similar."""
     return next(iter(difflib.get_close_matches(word.lower(), sorted({*NAMES, *ALIASES}), 1, 0.5)), None)
 
 

@@ -1,8 +1,8 @@
-"""Who uses an index: two servers of one project with other rules have an index each, and what nobody uses is deleted.
+"""Mark an index as used, and delete the indexes of a project that no process uses.
 
-A server whose settings are others serves other files. If two such servers shared one index, each would delete what the
-other put there. When settings change, the index of before holds words of files that may be refused now; it goes as soon
-as no process uses it.
+Servers with different settings serve different files. If they shared one index, each would delete the documents of the
+other, so each has its own. When settings change, the old index contains words of files that may be refused now; it is
+deleted as soon as no process uses it.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ LEASE_FILE: Final = "users.lock"
 
 
 class Lease:
-    """Holds an index folder in use, until it is closed or the process ends."""
+    """Marks the folder of an index as used, until the lease is closed or the process ends."""
 
     def __init__(self, folder: str) -> None:
-        """Take the lease; raise OSError where the folder cannot be written."""
+        """Take the lease; raise OSError if the folder cannot be written."""
         os.makedirs(folder, FOLDER_MODE, exist_ok=True)
         self._handle = _opened(folder)
         fcntl.flock(self._handle, fcntl.LOCK_SH)
 
     def close(self) -> None:
-        """Give it up; a second call does nothing."""
+        """Release the lease; a second call does nothing."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

@@ -1,4 +1,4 @@
-"""Where the index of a project lies: in the user's cache folder, one for each project and its rules."""
+"""The place of a project's index: in the user's cache folder, one for each project and its settings."""
 
 import os
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from carrel.files.userdirs import cache_folder
 
 
 def index_folder(environment: Mapping[str, str], root: str, rules: str = "") -> str | None:
-    """Return the folder of a project's index; None where the user has no place for caches.
+    """Return the folder of a project's index; None if the user has no cache folder.
 
-    `rules` are the settings that decide what is served: with others there is another index.
+    `rules` are the settings that decide what is served: other settings have another index.
     """
     cache = cache_folder(environment)
     if cache is None:

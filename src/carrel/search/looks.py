@@ -1,4 +1,4 @@
-"""A look at all documents of a provider, on a thread: an answer takes what was found by the time it must be given."""
+"""List all documents of a provider on a thread, so that an answer can use those that were found in time."""
 
 import threading
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from carrel.core.provider import Document, DocumentChanges, Provider
 
 
 class Look:
-    """One look. `found` grows until it has ended; then `changes` is what the provider said, or `error` why it did not.
+    """One listing. `found` grows until it ends; then `changes` is the provider's answer, or `error` its failure.
 
-    With `streams`, the documents are taken one by one as they are found. With `is_quick` it has ended when it is made:
-    a thread would take longer to begin than the provider takes to answer.
+    With `streams`, documents are added one by one as they are found. With `is_quick`, it runs at once on the caller's
+    thread: to start a thread would take longer than the provider's answer.
     """
 
     def __init__(self, provider: Provider, *, streams: bool, is_quick: bool = False) -> None:
         self.found: list[Document] = []
         self.taken = 0
-        """How many of them were taken."""
+        """How many of the found documents were used."""
         self.changes: DocumentChanges | None = None
         self.error: CarrelError | None = None
         self._provider = provider
@@ -33,11 +33,11 @@ class Look:
         threading.Thread(target=self._run, name=f"carrel-look-{provider.name}", daemon=True).start()
 
     def has_ended(self, until: float) -> bool:
-        """Wait for the end; return whether it came in time."""
+        """Wait for the end; return False after a timeout."""
         return self._ended.wait(max(0.0, until - monotonic()))
 
     def stop(self) -> None:
-        """End soon; what was found is not needed."""
+        """End soon, because the documents are not needed."""
         self._is_unwanted = True
 
     def _run(self) -> None:

@@ -1,9 +1,10 @@
-"""Providers that answer searches themselves: their matches take their places among those of the index."""
+"""Ask the providers that answer searches themselves, and merge their matches with those of the index."""
 
 import threading
 from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
+from typing import Final
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Mounted
@@ -13,7 +14,11 @@ from carrel.core.faults import attempt
 from carrel.core.provider import Match
 from carrel.core.record import replace
 from carrel.search.index import Candidate, Candidates
+from carrel.search.reach import Reach
 from carrel.search.sources import path_of, scheme
+
+MAX_MATCHES: Final = 10_000
+"""Matches that a provider is asked for, if those before were others' to read."""
 
 
 class OwnAnswers:
@@ -24,18 +29,18 @@ class OwnAnswers:
         self._calls = BoundedCalls("search", within_s)
         self._lock = threading.Lock()
         self._declined: set[int] = set()
-        """The providers whose documents are to be indexed after all."""
+        """The providers that override `search` but want their documents indexed."""
 
     def answers(self, mounted: Mounted) -> bool:
         """Return whether a provider answers itself, as far as that is known."""
         return "search" in mounted.overrides and id(mounted.provider) not in self._declined
 
-    def ask(self, text: str, schemes: frozenset[str], limit: int) -> tuple[list[Candidate], list[str]]:
+    def ask(self, text: str, reach: Reach, limit: int) -> tuple[list[Candidate], list[str]]:
         """Return what they find, best first, and sentences about those that could not be asked."""
         asked = {
-            one.provider.name: partial(self._ask_one, one, text, limit)
+            one.provider.name: partial(self._ask_one, one, text, reach, limit)
             for one in self._catalog.visible()
-            if self.answers(one) and not schemes.isdisjoint(one.provider.schemes)
+            if self.answers(one) and not reach.schemes.isdisjoint(one.provider.schemes)
         }
         answers = self._calls.ask(asked) if asked else {}
         notes = [f"{name} did not answer in time and was not searched." for name in asked if name not in answers]
@@ -44,23 +49,29 @@ class OwnAnswers:
             if isinstance(matches, str):
                 notes.append(matches)
             else:
-                found += [_candidate(match, name) for match in matches if scheme(match.uri) in schemes]
+                found += [_candidate(match, name) for match in matches]
         return found, notes
 
-    def _ask_one(self, mounted: Mounted, text: str, limit: int) -> Sequence[Match] | str:
-        provider = mounted.provider
-        try:
-            matches = attempt(f"search of {provider.name}", provider.search, text, limit)
-        except CarrelError:
-            return f"{provider.name} could not be searched."
-        if matches is None:
-            with self._lock:
-                self._declined.add(id(provider))
-        return matches or ()
+    def _ask_one(self, mounted: Mounted, text: str, reach: Reach, limit: int) -> Sequence[Match] | str:
+        """Return the best matches within reach; what is not takes no place among them."""
+        provider, asked_for = mounted.provider, limit
+        while True:
+            try:
+                matches = attempt(f"search of {provider.name}", provider.search, text, asked_for)
+            except CarrelError:
+                return f"{provider.name} could not be searched."
+            if matches is None:
+                with self._lock:
+                    self._declined.add(id(provider))
+                return ()
+            found = [match for match in matches if reach.holds(match.uri)]
+            if len(found) >= limit or len(matches) < asked_for or asked_for >= MAX_MATCHES:
+                return found[:limit]
+            asked_for *= 4
 
 
 def joined(found: Candidates, own: list[Candidate]) -> Candidates:
-    """Return candidates of the index with those that providers found: one of each in turn, since scores differ."""
+    """Return the candidates of the index and of the providers in turn, because their scores cannot be compared."""
     if not own:
         return found
     given = {one.uri for one in own}

@@ -1,7 +1,7 @@
-"""The best lines of a text for a query, and the definition that they stand in.
+"""Find the best lines of a text for a query, and the definition around them.
 
-Lines are weighed by the words of the query in them: rare ones count more than frequent ones, whole names more than
-their parts, the definition of a name most. The passage is the stretch of lines with the most different words.
+Lines are weighted by the words of the query in them: rare words count more than frequent ones, whole names more than
+their parts, and the definition of a name most. The passage is the range of lines with the most different words.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ _AT_THE_TOP: Final = 0.6
 """Weight of the first lines of a text, which say what it is about."""
 _MAX_NAMES: Final = 3
 _MAX_SCANNED: Final = 4_000
-"""Characters of a line in which words are looked for: a line of a generated file may be a megabyte."""
+"""Maximum characters of a line that are searched: a line of a generated file may have a megabyte."""
 _MAX_SPANS: Final = 50
 """Words that are marked in one line."""
 _NONE: Final = frozenset[str]()
@@ -61,7 +61,7 @@ class MarkedLine(Value, frozen=True):
 class Passage(Value, frozen=True):
     """The part of a text to show: its lines from `first_line` to `last_line`, and those of them that match.
 
-    `definition` names what encloses it: a function, a class, a heading; "" where nothing does.
+    `definition` is the name of the function, class or heading around it; empty if there is none.
     """
 
     first_line: int
@@ -84,7 +84,7 @@ class _Line:
 
 
 class _SoughtWords(dict[str, frozenset[str]]):
-    """The terms of each word that are looked for, worked out when a text first holds the word."""
+    """The wanted terms of each word, computed when a text first contains the word."""
 
     def __init__(self, terms: frozenset[str], needles: Sequence[str]) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class _SoughtWords(dict[str, frozenset[str]]):
 
 
 class _Sought:
-    """What is looked for in the texts of all hits of a query, worked out once."""
+    """The terms to look for in the texts of all hits of a query, computed once."""
 
     def __init__(self, query: Query) -> None:
         self.weights = _weights(query)
@@ -125,11 +125,11 @@ def _sought_by(query: Query) -> _Sought:
 def passage(
     text: str, query: Query, *, language: str = "", near: int = 1, places: Sequence[tuple[int, int]] = ()
 ) -> Passage | None:
-    """Return the best passage of a text; None where the text lacks the expression or a phrase of the query.
+    """Return the best passage of a text; None if the text lacks the expression or a phrase of the query.
 
-    `near` is the line where the index saw the best part. A text that holds none of the words is shown from there.
-    `places` are the first and last lines of the parts in which the index saw the query: the rest of the text is looked
-    at only if these hold nothing of it any more.
+    `near` is the line where the index found the best part. A text without any of the words is shown from there.
+    `places` are the first and last lines of the parts in which the index found the query: the rest of the text is
+    searched only if these contain nothing of it any more.
     """
     exact = _exact_spans(text, query)
     if exact is None:

@@ -1,4 +1,4 @@
-"""What somebody typed into the box, taken apart.
+"""Parse the text of a query.
 
     retry backoff                 words: the more of them, and the rarer, the better
     "connection refused"          an exact phrase; case does not matter
@@ -6,7 +6,7 @@
     /fn \\w+_handler/              a regular expression of RE2; case matters unless it begins with (?i)
     path:src/ -path:test lang:dart scheme:logs path:"my notes/"     filters
 
-What cannot be read as one of these is searched as words, and `notes` says so.
+Everything else is searched as words, and `notes` says so.
 """
 
 import difflib
@@ -20,11 +20,11 @@ from carrel.search import expressions
 from carrel.search.languages import language_named, nearest_language
 
 MAX_CHARACTERS: Final = 10_000
-"""How much of a query is looked at."""
+"""Maximum characters of a query that are used."""
 MAX_TERMS: Final = 64
-"""How many words and phrases are searched for; a sentence has fewer."""
+"""Maximum number of words and phrases; a sentence has fewer."""
 MAX_FILTERS: Final = 32
-"""How many filters are used: SQLite refuses a condition that is nested too deeply."""
+"""Maximum number of filters: SQLite refuses a condition that is nested too deeply."""
 MAX_NOTES: Final = 6
 FILTERS: Final = ("path", "lang", "scheme")
 
@@ -45,7 +45,7 @@ _COMPOUND: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_-]\w|^[A-Z][a-z]
 
 
 class QueryFilter(Value, frozen=True):
-    """A condition on where a document is, or what it is written in."""
+    """A condition on the path, the scheme or the language of a document."""
 
     kind: str
     value: str
@@ -53,7 +53,7 @@ class QueryFilter(Value, frozen=True):
 
 
 class Query(Value, frozen=True):
-    """A query, taken apart. `identifiers` are those of the `words` that are spelled like names in code."""
+    """A parsed query. `identifiers` are the `words` that are spelled like names in code."""
 
     text: str
     words: tuple[str, ...] = ()
@@ -65,27 +65,27 @@ class Query(Value, frozen=True):
 
     @property
     def unfinished(self) -> str:
-        """Return the word with which the query ends, if it may be the begin of a longer one; else ""."""
+        """Return the last word of the query if it may be the beginning of a longer one; else an empty text."""
         last = self.words[-1] if self.words else ""
         return last if last and not self.must_verify and self.text.endswith(last) else ""
 
     def completed(self, words: Sequence[str]) -> "Query":
         """Return the query with longer words in place of the unfinished one."""
-        note = f"No text holds {echo(self.unfinished)}; it was searched for as the begin of a word."
+        note = f"No text contains {echo(self.unfinished)}; words that begin with it were searched."
         names = tuple(name for name in self.identifiers if name != self.unfinished)
         every = tuple(dict.fromkeys((*self.words[:-1], *words)))
         return replace(self, words=every, identifiers=names, notes=(*self.notes, note))
 
     @property
     def must_verify(self) -> bool:
-        """Return whether a hit counts only if the text itself holds the expression and every phrase."""
+        """Return whether a document is a hit only if its text contains the expression and every phrase."""
         return self.expression is not None or bool(self.phrases)
 
 
 def parse(text: str, schemes: Collection[str] = ()) -> Query:
-    """Return a query, taken apart; raise `BadArgument` where nothing is asked for.
+    """Return the parsed query; raise `BadArgument` if it is empty.
 
-    `schemes` are those that exist; without them every scheme is taken as it is.
+    `schemes` are the existing schemes; without them, every scheme is accepted.
     """
     reader = _QueryReader(schemes)
     if len(text) > MAX_CHARACTERS:
@@ -96,7 +96,7 @@ def parse(text: str, schemes: Collection[str] = ()) -> Query:
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
-    """Yield the parts of a query, in linear time: where one expression has no end, none after it has one."""
+    """Yield the parts of a query, in linear time: after an expression without an end, no other is searched for."""
     pattern, at = _TOKEN, 0
     while (match := pattern.search(text, at)) is not None:
         yield match
@@ -131,7 +131,7 @@ class _QueryReader:
             self._take_words(match["word"])
 
     def query(self, text: str) -> Query:
-        """Return what was taken; raise `BadArgument` where it is nothing."""
+        """Return the parsed query; raise `BadArgument` if it is empty."""
         words = tuple(dict.fromkeys(self.words))
         phrases = tuple(dict.fromkeys(self.phrases))
         if len(words) + len(phrases) > MAX_TERMS:
@@ -182,7 +182,7 @@ class _QueryReader:
             self.filters.append(QueryFilter(kind, known, is_negated))
 
     def _known_value(self, kind: str, value: str) -> str | None:
-        """Return the value that is meant, or None, with a note, where there is none such."""
+        """Return the known value for the given one; None, with a note, if there is none."""
         if kind == "path":
             return value or None
         if kind == "lang":

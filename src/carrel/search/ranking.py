@@ -1,8 +1,8 @@
-"""The order of what is found: one table of rules, each with its reason.
+"""Rank the found documents by one table of rules, each with its reason.
 
-What a document is worth is a sum over the terms of the query, rare terms counting more (BM25 over the pieces of its
-text), and then what its name and its definitions add; factors lower what is seldom meant. Documents that are worth the
-same are ordered by their age, the newest first.
+The score of a document is a sum over the terms of the query, in which rare terms count more (BM25 over the pieces of
+its text), plus the points for its name and its definitions. Factors lower documents that are seldom wanted.
+Documents with equal scores are ordered by age, newest first.
 """
 
 import heapq
@@ -22,7 +22,7 @@ from carrel.search.words import WORD, parts_of, stem, terms_of, whole_of
 
 
 class Rule(Value, frozen=True):
-    """A rule: its weight, the words with which a hit says that it held, and why it is there."""
+    """A rule: its weight, the words for a hit to which it applied, and the reason for the rule."""
 
     weight: float
     told: str
@@ -37,7 +37,7 @@ RULES: Final = {
     "name": Rule(4.5, "its name holds {}", "people name a file for what it is about"),
     "last folder": Rule(2.0, "its folder holds {}", "index.ts and mod.rs are named by their folder"),
     "folder": Rule(0.75, "its path holds {}", "folders say what their files share"),
-    "exact": Rule(0.6, "it is named {}", "who asks for Router wants router.py before router_settings.py"),
+    "exact": Rule(0.6, "it is named {}", "a search for Router wants router.py before router_settings.py"),
     "prefix": Rule(0.75, "", "names are cut short: config is configuration, impl is implementation"),
     "definition": Rule(0.6, "it defines {}", "the place where a name is made explains it; its uses do not"),
     "type": Rule(0.3, "", "a type or a module is asked for more often than a variable of that name"),
@@ -45,7 +45,7 @@ RULES: Final = {
     "test": Rule(0.6, "lower as a test", "a test repeats the words of what it tests"),
     "test asked for": Rule(0.85, "lower as a test", "`test` in a query may mean tests, or a program for tests"),
     "example": Rule(0.7, "lower as an example", "an example uses a thing, and does not explain how it is made"),
-    "generated": Rule(0.6, "lower as generated", "nobody reads or changes what a program wrote"),
+    "generated": Rule(0.6, "lower as generated", "people seldom read or change generated files"),
     "vendored": Rule(0.6, "lower as a copy", "copies of others' work are seldom what is looked for"),
     "history": Rule(0.6, "lower as a list of everything", "changelogs and lock files mention everything"),
     "passed on": Rule(0.9, "lower as it passes names on", "a file that only passes names on explains none"),
@@ -74,7 +74,7 @@ _GRAMMAR: Final = frozenset(
     " many more much not of on or other our so than that the their them then there these they this to too two use used"
     " using via was we what when where which while who why will with you your".split()
 )
-"""Words of a question that say nothing of what is asked for."""
+"""Words of a question that do not describe its subject."""
 _TESTS: Final = frozenset({"test", "tests", "testing", "spec", "specs"})
 _TEST: Final = re.compile(
     r"(?i:(?:^|/)(?:tests?|specs?|__tests__|testing|testdata|testlib|test[-_]\w+|fixtures?|mocks?|e2e)/"
@@ -108,8 +108,8 @@ _KINDS: Final = {
     "history": (32, _HISTORY),
     "declared": (64, _DECLARED),
 }
-"""Kinds of files by their paths. They are found out once, when a file is indexed: with another pattern, the version of
-the index must be another one."""
+"""Kinds of files by their paths. The kind is determined when a file is indexed: after a change of a pattern, increment
+the version of the index."""
 
 
 class IndexedDocument(NamedTuple):
@@ -130,7 +130,7 @@ class IndexedDocument(NamedTuple):
 
 
 def traits_of(text: str, path: str, language: str, *, has_definitions: bool) -> int:
-    """Return what the text of a document and its path say of its kind, as bits."""
+    """Return the kinds of a document by its text and its path, as bits."""
     traits = sum(bit for bit, pattern in _KINDS.values() if pattern.search(path))
     traits |= GENERATED if _MARKS_OF_PROGRAMS.search(text, 0, 600) else 0
     if language not in _PROSE and language not in _DATA and not has_definitions and len(text) < 20_000:
@@ -141,13 +141,13 @@ def traits_of(text: str, path: str, language: str, *, has_definitions: bool) -> 
 
 
 def without_grammar(words: Iterable[str]) -> list[str]:
-    """Return the words that say what is asked for; all of them if none does."""
+    """Return the words that describe the subject; all of them if none does."""
     every = list(words)
     return [word for word in every if word.lower().strip("?!.,") not in _GRAMMAR] or every
 
 
 class Wanted:
-    """What a query asks for, as terms of the index with their weights."""
+    """The terms of a query, as they stand in the index, with their weights."""
 
     def __init__(self, words: Iterable[str]) -> None:
         kept = without_grammar(words)
@@ -194,7 +194,7 @@ class Wanted:
 
 
 def wanted_by(query: Query) -> Wanted:
-    """Return what a query asks for; an expression without words asks for the words that it holds."""
+    """Return the terms of a query; for an expression without words, those of the words in the expression."""
     texts = [*query.phrases]
     if query.expression is not None and not query.words and not query.phrases:
         texts += expressions.need_of(query.expression).texts()
@@ -203,17 +203,28 @@ def wanted_by(query: Query) -> Wanted:
 
 
 class Judged(NamedTuple):
-    """What a document is worth, and why, in words."""
+    """The score of a document, and its reasons in words."""
 
     score: float
     reasons: tuple[str, ...]
 
 
 class Evidence:
-    """What the rows of the index say of each document."""
+    """The matching rows of each document, and its score by them."""
 
-    def __init__(self, wanted: Wanted, count: int, mean_pieces: float, weights: tuple[float, ...] = ()) -> None:
-        """`weights` are those of the fields of records: then the number of a piece is that of its field."""
+    def __init__(
+        self,
+        wanted: Wanted,
+        count: int,
+        mean_pieces: float,
+        weights: tuple[float, ...] = (),
+        dead: frozenset[int] = frozenset(),
+    ) -> None:
+        """`weights` are those of the fields of records: then the number of a piece is that of its field.
+
+        Rows of `dead` documents say nothing: else the words of one that is often edited would seem to be common.
+        """
+        self._dead = dead
         self._wanted = wanted
         self._weights = weights
         self._count = count
@@ -245,7 +256,10 @@ class Evidence:
     def _count_times(self, rows: Iterable[int]) -> Mapping[int, float]:
         """Return how often documents have a term: in how many pieces, or in fields of which weight."""
         if not self._weights:
-            return Counter([row >> PIECE_BITS for row in rows])
+            counted = Counter([row >> PIECE_BITS for row in rows])
+            for number in self._dead & counted.keys():
+                del counted[number]
+            return counted
         times: defaultdict[int, float] = defaultdict(float)
         last = len(self._weights) - 1
         for row in rows:
@@ -254,7 +268,7 @@ class Evidence:
 
     def add_marked(self, term: str, rows: Collection[int]) -> None:
         """Take the rows of a definition, or of a word of paths."""
-        times = Counter([row >> PIECE_BITS for row in rows])
+        times = self._count_times(rows)
         if times:
             rarity = self._note(term, times, len(times))
             weight = 2.0 if term[0] == PLACE else 1.0
@@ -270,7 +284,7 @@ class Evidence:
 
     @property
     def documents(self) -> set[int]:
-        """Return every document that something speaks for."""
+        """Return every document with a matching row."""
         return set(self._rough)
 
     def best(self, documents: Collection[int], limit: int) -> list[int]:
@@ -312,7 +326,7 @@ class Evidence:
         return best, second, number
 
     def score(self, document: IndexedDocument) -> Judged:
-        """Return what a document is worth by all rules."""
+        """Return the score of a document by all rules."""
         reasons: list[str] = []
         worth = self._words(document, reasons)
         if self._weights:
@@ -379,7 +393,7 @@ class Evidence:
         return worth
 
     def _terms(self) -> "_LookedUp":
-        """Return what is the same for every document, looked up once when all rows were taken."""
+        """Return the facts that are the same for every document, computed once after all rows were added."""
         if self._looked_up is None:
             self._looked_up = self._look_up()
         return self._looked_up
@@ -420,7 +434,7 @@ _Times = Mapping[int, float]
 
 
 class _LookedUp(NamedTuple):
-    """The terms of a query that some document has, each with what it is worth and how it was spelled."""
+    """The terms of a query that some document has, each with its weight and its spelling."""
 
     words: list[tuple[_Times, float, str]]
     definitions: list[tuple[_Times, float, _Times, float, str]]
@@ -428,11 +442,11 @@ class _LookedUp(NamedTuple):
     defined_parts: list[tuple[_Times, float, str]]
     parts: list[tuple[str, str, float]]
     most: float
-    """What a name is worth that holds the whole query."""
+    """The weight of a name that contains the whole query."""
 
 
 def _match(parts: Iterable[tuple[str, str, float]], name: Mapping[str, str]) -> tuple[float, float, list[str]]:
-    """Return what the parts of a name are worth that were asked for, the share of the name, and those parts."""
+    """Return the weight of the wanted parts of a name, their share of the name, and these parts."""
     worth, found, told = 0.0, set[str](), []
     for part, spelled, value in parts:
         if part in name:
@@ -464,7 +478,7 @@ def _rarity(count: int, documents: int) -> float:
 
 
 def _is_cut(name: str, word: str) -> bool:
-    """Return whether one of a name and a word is the begin of the other: `config` and `configuration`."""
+    """Return whether a name is the beginning of a word or the reverse: `config` and `configuration`."""
     return (len(name) >= 3 and word.startswith(name)) or (len(word) >= 4 and name.startswith(word))
 
 
@@ -474,7 +488,7 @@ def _tell(reasons: list[str], rule: str, words: list[str]) -> None:
 
 
 class _Place(NamedTuple):
-    """What the path and the title of a document say. Parts of names are stems, with how they are spelled."""
+    """The words in the path and the title of a document: stems, each with its spelling."""
 
     name: dict[str, str]
     last_folder: dict[str, str]

@@ -1,7 +1,7 @@
 """An index of small records with weighted fields, such as those of a memory: the same words and the same BM25.
 
-It is one file of the engine beside the others, with the texts of the records, so that parts of words can be looked for,
-and with their vectors. A file that is lost or damaged is made anew; one that cannot be used is replaced by memory.
+It is a separate index file, which also contains the texts of the records, so that parts of words can be found, and
+their vectors. A lost or damaged file is replaced by an empty one; if it cannot be used, the index is in memory.
 """
 
 import sqlite3
@@ -13,6 +13,7 @@ from carrel.core.record import Value
 from carrel.search.index import FIELD_END, MEMORY, Index, IndexUnavailable, SourceText
 from carrel.search.query import MAX_TERMS, Query
 from carrel.search.ranking import without_grammar
+from carrel.search.reach import reach_of
 from carrel.search.words import WORD, is_unspaced
 
 _MANY: Final = 1_000_000
@@ -73,7 +74,7 @@ class RecordIndex:
                 self._index = None
 
     def recover(self, error: IndexUnavailable) -> bool:
-        """Go on after an error, in memory unless the file was made anew; return whether that is possible."""
+        """Continue after an error, in memory unless the file was replaced; return whether that is possible."""
         with self._lock:
             was_in_memory = self._path == MEMORY
             if error.reason != "broken" or self._index is None:
@@ -108,11 +109,11 @@ class RecordIndex:
 
     def find_words(self, kind: str, query: str, limit: int) -> tuple[list[RecordHit], int]:
         """Return the best records by BM25, and how many match."""
-        # What a script without spaces joins is no word; it is looked for as a part of the text.
+        # In a script without spaces there are no separate words, so parts of the text are searched.
         words = tuple(dict.fromkeys(word for word in WORD.findall(query) if not is_unspaced(word)))[:MAX_TERMS]
         if not words:
             return [], 0
-        found = self.opened().find(Query(query, words), schemes=(kind,), limit=min(limit, _MANY))
+        found = self.opened().find(Query(query, words), reach=reach_of((kind,)), limit=min(limit, _MANY))
         hits = [RecordHit(one.uri.partition("/")[2], one.score, one.modified_ms or 0) for one in found.found]
         return best_first(hits), found.total
 

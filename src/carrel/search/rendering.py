@@ -1,4 +1,4 @@
-"""Spell the answer of a search, as text for models and people or as JSON for programs, within a budget of tokens.
+"""Write the answer of a search, as text for models and people or as JSON for programs, within a budget of tokens.
 
 A hit whose lines do not fit is shown with its best line, or with its URI alone. The first URI of a text is that of the
 best hit; the last line names the next page.
@@ -26,11 +26,11 @@ _BEFORE_MATCH: Final = 60
 """Characters of a long line that are shown before its first match."""
 _FRAME_TOKENS: Final = 24
 _FRAME_BYTES: Final = 100
-"""What the words around hits cost, besides the URI of the next page: brackets, counts, keys."""
+"""Tokens of the text around hits, without the URI of the next page: brackets, counts, keys."""
 
 
 class Shown(Value, frozen=True):
-    """What is shown of an answer: the hits that fit, perhaps with fewer lines, and what is said about them.
+    """The part of an answer that fits: its hits, perhaps with fewer lines, and the notes about them.
 
     `after` and `next_page` lead to the next page, as an argument and as a URI; both are empty on the last one.
     """
@@ -45,7 +45,7 @@ class Shown(Value, frozen=True):
 def shown_as_text(
     answer: SearchAnswer, asked: SearchArguments, *, room: int | None = None, explains: bool = False
 ) -> Shown:
-    """Return what fits as text into the budget of tokens and into `room`, a length in bytes."""
+    """Return the part of an answer that fits as text into the budget of tokens and into `room` bytes."""
     remarks = (*answer.notes, *_coverage(answer))
     spell = partial(_hit_text, explains=explains)
     hits, after = _fitting(answer, asked, spell, "\n".join(remarks), room)
@@ -73,7 +73,7 @@ def as_text(
 
 
 def _too_small(asked: SearchArguments, tokens: int) -> tuple[str, str]:
-    """Return one line in place of hits that do not fit the budget, and the same search with a budget that they do."""
+    """Return one line for an answer without a fitting hit, and the URI of the search with a sufficient budget."""
     larger = replace(asked, budget=tokens + _FRAME_TOKENS)
     uri = _page(larger, asked.after or "")
     return f"[no hit fits budget={asked.budget}; next: {uri}]", uri

@@ -21,7 +21,7 @@ _Query = Annotated[
 _Scheme = Annotated[str, Argument(description="Search only this scheme, such as workspace or logs.", examples=["logs"])]
 _Limit = Annotated[int, Argument(ge=1, le=MAX_LIMIT, description="Maximum number of hits.")]
 _Budget = Annotated[int, Argument(ge=1, description="Maximum tokens of the answer.")]
-_After = Annotated[str, Argument(description="The place that the previous page names.")]
+_After = Annotated[str, Argument(description="The value that the previous page returned.")]
 
 
 class SearchArguments(Value, frozen=True, rename={"scheme": "in"}):
@@ -34,7 +34,7 @@ class SearchArguments(Value, frozen=True, rename={"scheme": "in"}):
     after: _After | None = None
 
     def request(self) -> SearchRequest:
-        """Return what the engine is asked for."""
+        """Return the request for the engine."""
         return SearchRequest(self.query, self.scheme or "", self.limit, self.after or "")
 
 

@@ -1,7 +1,7 @@
-"""Searching documents that are not indexed yet: those that may match are read and indexed first.
+"""Search documents that are not indexed yet: those that may match are read and indexed first.
 
-The documents whose names match come first, then small ones. What does not hold a word of the query costs no more than
-reading it; of the others, those with the most words are indexed, as many as there is time for.
+Documents whose names match come first, then small ones. A document without a word of the query is only read; of the
+others, those with the most words are indexed, as many as there is time for.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,6 +14,7 @@ from carrel.search.keeper import Keeper
 from carrel.search.passages import passage
 from carrel.search.query import Query
 from carrel.search.ranking import without_grammar
+from carrel.search.reach import Reach
 from carrel.search.sources import path_of
 from carrel.search.words import terms_of
 
@@ -28,16 +29,16 @@ _HELD_BYTES: Final = 8 << 20
 """Texts that are kept in memory until they are indexed."""
 
 
-def catch_up(keeper: Keeper, query: Query, schemes: frozenset[str], until: float) -> Collection[str]:
-    """Index what is pending, or what of it matters for a query; return the URIs that were looked at.
+def catch_up(keeper: Keeper, query: Query, reach: Reach, until: float) -> Collection[str]:
+    """Index the pending documents, or those that may match a query; return the URIs of all that were read.
 
-    The keeper's lock is taken only for moments: several searches read at the same time.
+    The keeper's lock is taken only briefly: several searches read at the same time.
     """
     with keeper.lock:
         waiting = [
             document
             for uri, document in keeper.pending.items()
-            if uri.partition(":")[0] in schemes and not keeper.sources.is_in_background(uri)
+            if reach.holds(uri) and not keeper.sources.is_in_background(uri)
         ]
     if not waiting:
         return ()
@@ -75,7 +76,7 @@ def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -
 
 
 def terms(query: Query) -> list[str]:
-    """Return the words that a text must hold one of, in small letters; none if it need not."""
+    """Return the words of which a text must contain one, in lower case; none if there is no such condition."""
     words = without_grammar((*query.words, *" ".join(query.phrases).split()))
     return list(dict.fromkeys(term for word in words for term in terms_of(word)))
 

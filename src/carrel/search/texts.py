@@ -1,6 +1,6 @@
 """The text of a resource, read through the catalogue as any reader gets it, within bounds.
 
-A large one is read by its first and its last part. What is not text has none.
+Of a large text, the first and the last part are read. A resource that is not text has none.
 """
 
 from typing import Final
@@ -15,9 +15,9 @@ WHOLE_BYTES: Final = 1 << 20
 PART_BYTES: Final = 256 << 10
 """Length of the first and of the last part."""
 MANY_LINES: Final = 40
-"""Any text can be read by its lines; one with fewer is read as a whole, unless its template names them."""
+"""A hit in a text with fewer lines is read as a whole, unless its template has a parameter for lines."""
 COUNTED_BYTES: Final = 64 << 20
-"""What is read at most between them, to number the lines of the last part."""
+"""Maximum bytes that are read between these parts, to number the lines of the last part."""
 _CHUNK: Final = 1 << 20
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _TRIES: Final = 3
@@ -26,9 +26,9 @@ _TRIES: Final = 3
 class FreshText(Value, frozen=True):
     """The text of a resource, and the ETag of the state that has it.
 
-    With `is_partial` it is the first and the last part; the last one begins with line `tail_line` of the text, which is
-    `left_out` lines further down in the resource; None if those were not counted. With `has_lines`, the URI may ask
-    for `lines`. One that `has_moved` was changed while it was read.
+    With `is_partial` it is the first and the last part. The last part begins with line `tail_line` of this text, which
+    is `left_out` lines further down in the resource; None if these were not counted. With `has_lines`, the URI may have
+    `lines`. With `has_moved`, the resource changed while it was read.
     """
 
     uri: str
@@ -47,7 +47,7 @@ class FreshText(Value, frozen=True):
 def read_text(catalog: Catalog, uri: str, *, counts_lines: bool = False) -> FreshText | None:
     """Return the text of a URI, or None if it has none; raise as a read does.
 
-    With `counts_lines`, the lines that a large one leaves out are counted.
+    With `counts_lines`, the lines between the two parts of a large text are counted.
     """
     found = catalog.find(uri)
     text = None

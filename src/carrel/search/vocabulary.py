@@ -1,8 +1,8 @@
-"""All words that occur, and which documents a regular expression can match.
+"""The list of all words, and the documents that a regular expression can match.
 
-A literal that an expression asks for, such as `fn parse_`, holds runs of letters. Each run lies within one word of the
-text; so only documents that hold a word with that run in it can match. The words stand in the index, small letters and
-without underscores; this list says which there are.
+A literal in an expression, such as `fn parse_`, contains runs of letters. Each run lies within one word of the text, so
+only documents that contain a word with this run can match. The words in the index are in lower case and without
+underscores; this is the list of them.
 """
 
 import sqlite3
@@ -30,7 +30,7 @@ _KEPT_BYTES: Final = 48 << 20
 
 
 class Vocabulary:
-    """The words, unpacked; read once, and then only what was added since. Safe to use from several threads."""
+    """The words, unpacked: read once, later only the added ones. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,9 +41,9 @@ class Vocabulary:
     def candidates(
         self, connection: sqlite3.Connection, generation: int, need: Need, documents_with: Rows
     ) -> Documents | None:
-        """Return the documents that may hold what is needed, or None where all may."""
+        """Return the documents that may contain what is needed; None if all may."""
         found = _Lookup(self._load(connection, generation), documents_with).candidates(need)
-        # Words that are too long to be kept may hold anything.
+        # Words that are too long for the index may contain anything.
         return None if found is None else found | frozenset(documents_with((LONG,)))
 
     def beginning_with(self, connection: sqlite3.Connection, generation: int, begin: str) -> list[str]:
@@ -84,7 +84,7 @@ class _Lookup:
         self._runs_left = MAX_RUNS
 
     def candidates(self, need: Need) -> Documents | None:
-        """Return the documents that may hold what is needed, or None where all may."""
+        """Return the documents that may contain what is needed; None if all may."""
         known = [self.candidates(inner) for inner in need.needs]
         if need.is_any:
             return None if None in known else frozenset().union(*(found for found in known if found is not None))
@@ -98,11 +98,11 @@ class _Lookup:
 
 
 def _unpacked(words: bytes) -> str:
-    """Return the words of a row; raise `DatabaseError` where it holds none."""
+    """Return the words of a row; raise `DatabaseError` if it has none."""
     try:
         return zlib.decompressobj().decompress(words, _KEPT_BYTES).decode("utf-8")
     except (TypeError, ValueError, zlib.error):
-        raise sqlite3.DatabaseError("words that are none of ours") from None
+        raise sqlite3.DatabaseError("words that Carrel did not write") from None
 
 
 def _runs(literal: str) -> list[str]:
@@ -111,7 +111,7 @@ def _runs(literal: str) -> list[str]:
 
 
 def _words_with(texts: Collection[str], run: str) -> set[str] | None:
-    """Return every word that holds a run, or None where they are too many."""
+    """Return every word that contains a run; None if there are too many."""
     words: set[str] = set()
     places = 0
     for text in texts:

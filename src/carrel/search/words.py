@@ -13,9 +13,9 @@ from typing import Final
 WORD: Final = re.compile(r"[^\W_]\w*(?:-[^\W\d_]\w*)*")
 """A word of a text, or a name; signs before it do not belong to it."""
 MAX_WORD: Final = 64
-"""Characters of a word that count; longer ones are data."""
+"""Maximum characters of a word; longer ones are data."""
 MAX_PARTS: Final = 8
-"""A word with more parts is no name but a number or data, and is found only as a whole."""
+"""A word with more parts is not a name but a number or data, and is found only as a whole."""
 LONG: Final = "¤"
 """The term of a text with a word that is longer than `MAX_WORD`."""
 
@@ -44,7 +44,7 @@ def folded(text: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """Return what English forms of one word have in common: `caching`, `cached` and `caches` are `cach`."""
+    """Return the common part of the English forms of a word: `caching`, `cached` and `caches` are `cach`."""
     if len(word) < 4 or not word.isascii() or word.isdigit():
         return word
     word = _inflected(word)
@@ -114,7 +114,7 @@ def whole_of(word: str) -> str:
 
 
 def terms_of(word: str) -> tuple[str, ...]:
-    """Return what a word is found by: all of it first, then the stems of its parts."""
+    """Return the terms of a word: the whole word first, then the stems of its parts."""
     if len(word) > MAX_WORD and not _UNSPACED.search(word):
         return (whole_of(word)[:MAX_WORD], LONG)
     parts = parts_of(word)

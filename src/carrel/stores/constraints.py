@@ -1,4 +1,4 @@
-"""The error of a broken constraint, apart from the driver: whoever writes knows it, with a store or without."""
+"""The error for a broken constraint. It is separate from `session`, so that importing it does not import psycopg."""
 
 
 class ConstraintViolated(Exception):

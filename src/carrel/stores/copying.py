@@ -1,8 +1,7 @@
-"""The result of copying records from one store to another, and the error if the two disagree.
+"""The result of copying records from one store to another, and the errors.
 
-A copy never loses a record: what only the target has stays, and what both have in different versions is a conflict,
-which ends the copy before anything is written. What both have alike is passed over, so that a copy that was cut off is
-finished by the same command.
+A copy never loses a record: a record that only the target has stays. If both have different versions of a record, the
+copy ends before anything is written. Equal records are skipped, so the same command finishes an interrupted copy.
 """
 
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from carrel.core.record import Value
 
 
 class CopyReport(Value, frozen=True):
-    """The numbers of records: written, found alike, replaced, and compared afterwards."""
+    """The numbers of records: written, equal in both, replaced, and compared afterwards."""
 
     kind: str
     copied: int
@@ -33,7 +32,7 @@ class CopyConflict(CarrelError):
 
 
 class CopyUnverified(CarrelError):
-    """After the copy a record of the target is not that of the source."""
+    """After the copy, a record of the target differs from that of the source."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind}: {name} changed while it was copied; run the command again")

@@ -10,17 +10,24 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
+from carrel.core.bus_address import BusAddress
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
+from carrel.stores import housekeeping
+from carrel.stores.audit import insert_audit
 from carrel.stores.migrations import MIGRATIONS, VERSION
-from carrel.stores.outbox import ChangeBell, insert_changes, prune
+from carrel.stores.outbox import ChangeBell, insert_changes
 from carrel.stores.session import Row, StoreSession
+from carrel.stores.settings import AUDIT_DAYS
 from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
+
+if TYPE_CHECKING:
+    from carrel.stores.bus import Bus
 
 log = logging.getLogger(__name__)
 
@@ -28,17 +35,17 @@ Kind = Literal["scopes", "sage", "logs"]
 """The kinds of records; each has one writer at a time."""
 
 POOL_SIZE: Final = 8
-"""Connections of one process: a provider has as many worker threads, and a hundred replicas need eight hundred."""
+"""Maximum connections of one process: as many as a provider has worker threads."""
 CONNECT_S: Final = 5
 WAIT_S: Final = 3.0
 """How long a call waits for a connection; it ends at once when the server cannot be reached."""
 LOOK_S: Final = 0.05
 """How often a waiting call looks whether an attempt to connect has failed."""
 IDLE_IN_TRANSACTION_MS: Final = 60_000
-"""A process that stops in the middle of a transaction gives its locks back after this time."""
+"""The server ends a transaction that is idle for this time, so that a stopped process does not keep its locks."""
 
 PRUNE_S: Final = 600.0
-"""How often a process that writes removes old changes."""
+"""How often a process that writes removes what is old."""
 
 _OPTIONS: Final[dict[str, str | int]] = {
     "connect_timeout": CONNECT_S,
@@ -71,6 +78,7 @@ class Database:
     def __init__(self, address: StoreAddress) -> None:
         """Take a checked address. Nothing is connected yet."""
         self.address = address
+        self.audit_days = AUDIT_DAYS
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings repeat libpq's texts
         self._pool: StorePool | None = None
         self._lock = threading.Lock()
@@ -80,6 +88,7 @@ class Database:
         self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
         self._prune_at = monotonic() + PRUNE_S
         self._bell = ChangeBell(self.ring)
+        self.bus = None if address.bus is None else _bus(address.bus)
 
     # Start and end
 
@@ -118,8 +127,10 @@ class Database:
                 connection.execute("UPDATE carrel_schema SET version = %s", (VERSION,))
 
     def close(self) -> None:
-        """Tell listeners of the last changes, and close every connection; a second call does nothing."""
+        """Notify listeners of the last changes, and close every connection; a second call does nothing."""
         self._bell.close()
+        if self.bus is not None:
+            self.bus.close()
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
@@ -139,7 +150,8 @@ class Database:
     def writing(self, kind: Kind, seconds: float, *, is_rehearsal: bool = False) -> Iterator[StoreSession]:
         """Yield a session of the only writer of a kind, and commit it unless it is a rehearsal.
 
-        When the block ends without an error, everything is on the server's disk, with the changes that were recorded.
+        When the block ends without an error, everything is on the server's disk, with the changes that were recorded
+        and their rows of the audit record.
         """
         # All in one message: each round trip is time during which other writers wait.
         begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_bounds(seconds)}; {_claim(kind)}"
@@ -150,9 +162,11 @@ class Database:
             with connection.pipeline():
                 if session.changed:
                     insert_changes(connection, session.changed)
+                if session.audited:
+                    insert_audit(connection, session.audited)
                 ended = connection.execute(end)
             if ended.statusmessage != end:
-                # After a failed statement the server answers COMMIT with ROLLBACK, and with no error.
+                # After a failed statement the server turns COMMIT into ROLLBACK without an error.
                 raise AssertionError("a failed statement was ignored: nothing was written")
         if session.changed and not is_rehearsal:
             self._bell.ring()
@@ -176,7 +190,7 @@ class Database:
             return 0 if row is None else int(row[0])
 
     def dedicated(self) -> psycopg.Connection[Row]:
-        """Return a connection beside the pool, for a thread that listens; raise `StoreUnavailable`."""
+        """Return a connection outside the pool, for a thread that listens; raise `StoreUnavailable`."""
         with self._translated():
             connection = psycopg.connect(_conninfo(self.address.url), autocommit=True)
             try:
@@ -188,20 +202,26 @@ class Database:
 
     @contextmanager
     def changing(self) -> Iterator[StoreSession]:
-        """Yield a session that writes beside the writers of records, and commit it with the changes it recorded."""
+        """Yield a session that writes without being the writer of a kind; commit it with the changes it recorded."""
         with self.connection() as connection, connection.transaction():
             session = StoreSession(connection)
             yield session
             insert_changes(connection, session.changed)
+            insert_audit(connection, session.audited)
         if session.changed:
             self._bell.ring()
 
     def ring(self) -> None:
-        """Tell all listeners that there are changes; now and then, remove old changes."""
-        with suppress(psycopg.Error, *_ABSENT), self._begun("NOTIFY carrel_changes") as (connection, _):
+        """Notify all listeners that there are changes; now and then, remove what is old."""
+        if self.bus is not None:
+            self.bus.signal()
+            if monotonic() <= self._prune_at:
+                return
+        signal = "NOTIFY carrel_changes" if self.bus is None else "SELECT 1"
+        with suppress(psycopg.Error, *_ABSENT), self._begun(signal) as (connection, _):
             if monotonic() > self._prune_at:
                 self._prune_at = monotonic() + PRUNE_S
-                prune(connection)
+                housekeeping.tidy(connection, self.audit_days)
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Row]]:
@@ -300,6 +320,14 @@ class Database:
         if not self._is_well:
             self._is_well = True
             log.warning("the store %s answers again", self.address.shown)
+
+
+def _bus(address: BusAddress) -> "Bus":
+    try:
+        from carrel.stores.bus import Bus  # imports nats, which most stores do without
+    except ImportError:
+        raise ConfigError("[bus] url needs packages that are not installed: pip install 'carrel[team]'") from None
+    return Bus(address)
 
 
 def _conninfo(url: str) -> str:

@@ -1,8 +1,8 @@
 """Named documents in the team's store, such as the files of a memory: their writer, and a mirror of them in a folder.
 
 A document has a kind, a name with slashes, bytes, and the time of its last change. A reader keeps a private folder with
-all documents of a kind, and fetches what was written since its last look: so it reads files, as without a store, and
-one query tells it that they are current.
+all documents of a kind, and fetches those that were written since its last query. So it reads files, as without a
+store, and one query shows that they are current.
 """
 
 import os
@@ -20,8 +20,6 @@ from carrel.stores.session import StoreSession
 
 READ_S: Final = 25.0
 WRITE_S: Final = 25.0
-BATCH: Final = 500
-"""Documents that are fetched at once."""
 MAX_NAME: Final = 1_024
 
 
@@ -67,7 +65,7 @@ def writing_documents(database: Database, kind: Kind) -> Iterator[DocumentWriter
 
 
 def documents_since(database: Database, kind: Kind, generation: int) -> tuple[list[StoredDocument], int]:
-    """Return the documents that were written after a generation, and the generation of now, in one snapshot."""
+    """Return the documents that were written after a generation, and the present generation, in one snapshot."""
     with database.reading(READ_S) as session:
         return _since(session, kind, generation)
 
@@ -100,7 +98,7 @@ class DocumentMirror:
         self.path = self._folder.path
 
     def refresh(self) -> None:
-        """Fetch what was written since the last time; raise `StoreUnavailable`."""
+        """Fetch the documents that were written since the last call; raise `StoreUnavailable`."""
         if self._database.generation(self._kind) == self._generation:
             return
         # First the connection, then the lock, as in `refresh_in`: else a writer and a reader could wait for each other.
@@ -108,12 +106,15 @@ class DocumentMirror:
             self._update(session, 0)
 
     def refresh_in(self, session: StoreSession) -> None:
-        """Do the same inside a transaction of the only writer, before it writes: then nobody else can write."""
+        """Refresh inside a transaction of the only writer, before it writes, so that it writes to the newest state."""
         with self._lock:
             self._update(session, 1)
 
     def _update(self, session: StoreSession, own: int) -> None:
-        """Apply what is committed; `own` generations are the session's, which may never be. The caller has the lock."""
+        """Apply the committed documents; the last `own` generations belong to this session, which may still fail.
+
+        The caller holds the lock.
+        """
         documents, generation = _since(session, self._kind, self._generation)
         if generation - own < self._generation:  # another database under the address: begin again
             self._clear()

@@ -1,7 +1,7 @@
-"""The changes that other servers write to the store: one thread listens, and nothing is missed when it is cut off.
+"""Receive the changes that other servers write to the store. A lost connection loses no change.
 
-A signal only means "look": what changed is read from the outbox, from the last token on. So a signal that is lost with
-its connection costs nothing but time.
+One thread waits for signals. A signal has no content: the changes since the last token are read from the outbox. So a
+signal that is lost with its connection only delays the changes.
 """
 
 import threading
@@ -16,7 +16,7 @@ import psycopg
 from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
 from carrel.stores.database import Database
-from carrel.stores.outbox import OutboxChanges, changes_since
+from carrel.stores.outbox import PAUSE_S, OutboxChanges, changes_since
 from carrel.stores.session import Row
 from carrel.stores.store_errors import StoreUnavailable
 
@@ -39,18 +39,27 @@ class ChangeFeed:
         self._first = threading.Event()
         self._tokens: deque[tuple[float, str]] = deque(maxlen=256)
         self._token = ""
+        self._signalled = threading.Event()
         self._thread = threading.Thread(target=self._run, name="carrel-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to listen: every change from now on is heard, also one before the thread has connected.
+
+        Raise ConfigError if there is a bus that cannot be used.
+        """
+        if self._database.bus is not None:
+            self._database.bus.start()
+            self._database.bus.listen(self._signalled.set)
+        with suppress(StoreUnavailable), self._database.connection() as connection:
+            self._token = changes_since(connection, "").token
         self._thread.start()
 
     def add(self, heard: Heard) -> None:
-        """Have a function called with all later changes, on the thread of the feed."""
+        """Register a function that is called with all later changes, on the thread of the feed."""
         self._listeners.append(heard)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the feed listens for the first time; return whether it does."""
+        """Wait until the feed listens for the first time; return False after a timeout."""
         return self._first.wait(seconds)
 
     def old_token(self) -> str:
@@ -61,6 +70,7 @@ class ChangeFeed:
     def close(self) -> None:
         """Stop listening."""
         self._end.set()
+        self._signalled.set()
         if self._thread.is_alive():
             self._thread.join(2.0)
 
@@ -68,24 +78,37 @@ class ChangeFeed:
         failures = 0
         while not self._end.is_set():
             try:
-                with self._database.dedicated() as connection:
-                    connection.execute("LISTEN carrel_changes")
-                    self._look(connection)
-                    self._first.set()
+                if self._database.bus is None:
+                    with self._database.dedicated() as connection:
+                        connection.execute("LISTEN carrel_changes")
+                        self._look(connection)
+                        self._first.set()
+                        failures = 0
+                        self._follow(connection)
+                else:
+                    self._look_on_signal()
                     failures = 0
-                    self._follow(connection)
             except (StoreUnavailable, psycopg.Error):
                 self._end.wait(RETRY_S[min(failures, len(RETRY_S) - 1)])
                 failures += 1
 
     def _follow(self, connection: psycopg.Connection[Row]) -> None:
-        """Read what changed at every signal, and now and then without one."""
+        """Read the changes at every signal, and now and then without one."""
         while not self._end.is_set():
             until = monotonic() + LOOK_S
             while not self._end.is_set() and monotonic() < until:
                 if list(connection.notifies(timeout=0.25, stop_after=1)):
                     break
             self._look(connection)
+
+    def _look_on_signal(self) -> None:
+        """Read what changed, with any connection, and wait for the next signal of the bus."""
+        self._signalled.clear()
+        with self._database.connection() as connection:
+            self._look(connection)
+        self._first.set()
+        self._end.wait(PAUSE_S)  # one look for the signals of many writers
+        self._signalled.wait(LOOK_S)
 
     def _look(self, connection: psycopg.Connection[Row]) -> None:
         changes = changes_since(connection, self._token)

@@ -1,8 +1,8 @@
-"""The outbox: what changed, written in the transaction that changed it, and one signal for many changes.
+"""The outbox: a table of changes, each written in the transaction that made it, and one signal for many changes.
 
-NOTIFY takes a lock of the whole database while it commits, so that one for each write would make all writers wait for
-each other. A writer therefore only rings a bell in its process; a thread sends one NOTIFY for all rings of a moment.
-If the process dies in between, listeners find the changes at their next look: `changes_since` misses none.
+NOTIFY locks the whole database while it commits, so one NOTIFY for each write would make all writers wait for each
+other. A writer therefore only rings a bell in its process, and a thread sends one NOTIFY for all rings of a moment. If
+the process dies before that, listeners find the changes at their next query: `changes_since` misses none.
 """
 
 import threading
@@ -15,14 +15,14 @@ from carrel.core.record import Value
 from carrel.stores.session import Row
 
 PAUSE_S: Final = 0.01
-"""The least time between two signals of one process."""
+"""Minimum time between two signals of one process."""
 KEPT_HOURS: Final = 1
 MAX_CHANGES: Final = 10_000
-"""OutboxChanges that one look returns; with more, everything counts as changed."""
+"""Maximum number of changes that one query returns; with more, everything counts as changed."""
 
 
 class OutboxChanges(Value, frozen=True):
-    """The changes since a token. `is_all` means that too much changed to name it; `token` is for the next look."""
+    """The changes since a token. With `is_all`, too many changed to name them; `token` is for the next query."""
 
     uris: tuple[tuple[str, str], ...]
     token: str
@@ -35,9 +35,9 @@ def insert_changes(connection: psycopg.Connection[Row], changed: Iterable[tuple[
 
 
 def changes_since(connection: psycopg.Connection[Row], token: str) -> OutboxChanges:
-    """Return what was committed since a token; with an empty token, nothing but the first token.
+    """Return the changes that were committed since a token; for an empty token, no changes and the first token.
 
-    A token is a snapshot: a transaction that it did not see counts, whenever that began. One statement is one snapshot.
+    A token is a snapshot: the changes of every transaction that it did not see are returned, whenever that began.
     """
     if not token:
         [(now,)] = connection.execute("SELECT pg_current_snapshot()::text").fetchall()
@@ -59,7 +59,7 @@ def changes_since(connection: psycopg.Connection[Row], token: str) -> OutboxChan
 
 
 def prune(connection: psycopg.Connection[Row], hours: float = KEPT_HOURS) -> int:
-    """Remove old changes, and remember up to which; return their number. Listeners look far more often."""
+    """Remove old changes and remember the newest removed one; return their number. Listeners query far more often."""
     row = connection.execute(
         """WITH gone AS (DELETE FROM carrel_outbox WHERE written_at < now() - %s * interval '1 hour' RETURNING xact),
            noted AS (UPDATE carrel_outbox_pruned p SET xact = newest.xact
@@ -73,8 +73,9 @@ def prune(connection: psycopg.Connection[Row], hours: float = KEPT_HOURS) -> int
 class ChangeBell:
     """Calls `signal` soon after it was rung, once for many rings, in a thread that starts with the first ring."""
 
-    def __init__(self, signal: Callable[[], None]) -> None:
+    def __init__(self, signal: Callable[[], None], pause_s: float = PAUSE_S) -> None:
         self._signal = signal
+        self._pause_s = pause_s
         self._rung = threading.Event()
         self._end = threading.Event()
         self._lock = threading.Lock()
@@ -112,4 +113,4 @@ class ChangeBell:
                 self._signal()
             if is_last:
                 return
-            self._end.wait(PAUSE_S)
+            self._end.wait(self._pause_s)

@@ -1,6 +1,6 @@
-"""A private temporary folder of a process, removed when it ends; what a killed process left is removed by the next one.
+"""A private temporary folder of a process, removed when the process ends, or by the next process if it was killed.
 
-The folder's handle is locked for as long as the process lives, so that a folder without a lock belongs to nobody.
+A process locks its folder for as long as it lives, so a folder without a lock is left over from a killed process.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from time import time
 from typing import Final
 
 YOUNG_S: Final = 60.0
-"""A folder that is younger may not be locked yet."""
+"""A younger folder may not be locked yet."""
 
 
 class PrivateFolder:

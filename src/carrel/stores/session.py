@@ -1,7 +1,7 @@
 """One transaction of a store, with the small interface that SQLite connections have too.
 
-Statements are written once for both: placeholders are question marks, and the tables have their plain names. What
-PostgreSQL spells in another way is translated here, once for each statement.
+Statements are written once for both databases: placeholders are question marks, and the tables have their plain names.
+Here they are translated for PostgreSQL, once for each statement.
 """
 
 import re
@@ -17,17 +17,26 @@ from psycopg import errors as postgres
 from carrel.stores.constraints import ConstraintViolated
 
 Row = tuple[Any, ...]
+Versions = tuple[str | None, str | None]
+"""The ETags of a resource before and after a change; None where it did not exist."""
 
 _TABLES: Final = re.compile(r"(?<!')\b(scopes|aliases|idempotency|documents|generations|outbox)\b(?! ?=|\.)")
 
 
 class StoreSession:
-    """A transaction under way. `changed` are the (scheme, URI) that it reports when it is committed."""
+    """A running transaction.
+
+    `changed` are the (scheme, URI) that it reports when it is committed, `audited` the ETags of what it changed, by
+    (tool, URI). `audited_children` is for scopes: how many children the ETag of a scope names.
+    """
+
+    audited_children: int | None = None
 
     def __init__(self, connection: psycopg.Connection[Row], generation: int = 0) -> None:
         self._connection = connection
         self.generation = generation
         self.changed: dict[tuple[str, str], None] = {}
+        self.audited: dict[tuple[str, str], Versions] = {}
 
     def execute(self, statement: str, values: Sequence[object] = (), /) -> psycopg.Cursor[Row]:
         """Run a statement; raise `ConstraintViolated` if it breaks a constraint."""
@@ -53,7 +62,7 @@ class StoreSession:
         return source, (list(ids),)
 
     def size(self) -> float:
-        """Return infinity: no stranger can have damaged the store."""
+        """Return infinity: the store is trusted, and has no limit for the size of its data."""
         return inf
 
     def allow_time(self, seconds: float) -> None:
@@ -64,9 +73,19 @@ class StoreSession:
         """Allow long texts, which PostgreSQL always does."""
         yield
 
-    def record(self, uri: str) -> None:
-        """Report that a resource changes with this transaction."""
+    def report(self, uri: str) -> None:
+        """Report to other servers that a resource changes with this transaction."""
         self.changed[uri.partition(":")[0], uri] = None
+
+    def record(self, uri: str, before: str | None = None, after: str | None = None) -> None:
+        """Report a change, and keep it in the audit record with the ETags before and after."""
+        self.report(uri)
+        self.audit(uri, before, after)
+
+    def audit(self, uri: str, before: str | None = None, after: str | None = None, tool: str = "") -> None:
+        """Keep a change in the audit record; without a `tool`, with the one that is called."""
+        first = self.audited.get((tool, uri), (before, None))[0]
+        self.audited[tool, uri] = first, after
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What replicas share about legacy sessions: the key of their ids, their subscriptions, and which have ended."""
+"""The data about legacy sessions that replicas share: the key of their ids, their subscriptions, the ended ones."""
 
 import secrets
 from collections.abc import Iterable
@@ -7,12 +7,11 @@ from typing import Final
 import psycopg
 
 from carrel.stores.database import Database
+from carrel.stores.housekeeping import prune_sessions
 from carrel.stores.outbox import OutboxChanges, changes_since
 
 SCHEME: Final = "carrel-session"
 """Stands for the scheme in the outbox, where the id of a session stands for the URI."""
-KEPT: Final = "2 days"
-"""How long an ended session is remembered: longer than any session lasts."""
 _KEY_BYTES: Final = 32
 
 
@@ -23,7 +22,7 @@ class SessionRegistry:
         self._database = database
 
     def key(self) -> bytes:
-        """Return the key that all replicas of this store use; the first one makes it."""
+        """Return the key that all replicas of this store use; the first replica creates it."""
         with self._database.changing() as session:
             made = secrets.token_bytes(_KEY_BYTES)
             statement = "INSERT INTO carrel_secrets (name, value) VALUES ('sessions', ?) ON CONFLICT DO NOTHING"
@@ -46,7 +45,7 @@ class SessionRegistry:
                 session.changed[SCHEME, session_id] = None
 
     def uris(self, session_id: str) -> list[str]:
-        """Return what a session is subscribed to, in order."""
+        """Return the URIs that a session is subscribed to, in order."""
         with self._database.connection() as connection:
             statement = "SELECT uri FROM carrel_session_uris WHERE session = %s ORDER BY added_at, uri"
             return [str(uri) for (uri,) in connection.execute(statement, (session_id,))]
@@ -60,15 +59,10 @@ class SessionRegistry:
             session.changed[SCHEME, session_id] = None
 
     def ended(self, among: Iterable[str] | None = None) -> frozenset[str]:
-        """Return the sessions that have ended, all or those of the given ones; forget old ones."""
+        """Return the ended sessions, all or those in `among`; for all, first delete old records."""
         with self._database.connection() as connection:
             if among is None:
-                connection.execute(
-                    f"DELETE FROM carrel_ended_sessions WHERE ended_at < now() - interval '{KEPT}'".encode()
-                )
-                connection.execute(
-                    f"DELETE FROM carrel_session_uris WHERE added_at < now() - interval '{KEPT}'".encode()
-                )
+                prune_sessions(connection)
                 rows = connection.execute("SELECT session FROM carrel_ended_sessions").fetchall()
             else:
                 statement = "SELECT session FROM carrel_ended_sessions WHERE session = ANY(%s)"
@@ -76,7 +70,7 @@ class SessionRegistry:
             return frozenset(str(session_id) for (session_id,) in rows)
 
     def changes_since(self, token: str) -> OutboxChanges:
-        """Return what changed since a token that a client sent; everything, if the token is not valid."""
+        """Return the changes since a token that a client sent; `is_all` if the token is not valid."""
         with self._database.connection() as connection:
             try:
                 return changes_since(connection, token)

@@ -1,4 +1,4 @@
-"""One `Database` for each address in a process, shared by the providers of a desk and closed with the last of them."""
+"""Share one `Database` for each address in a process among the providers of a desk; close it with the last of them."""
 
 import threading
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ def acquire(address: StoreAddress) -> "Database":
 
 
 def release(database: "Database") -> None:
-    """Give a database back; the last one closes it."""
+    """End one use of a database, and close it after the last use."""
     with _lock:
         _, users = _open.get(database.address.url, (database, 0))
         if users > 1:

@@ -18,7 +18,7 @@ OLDEST: Final = 14
 
 
 class StoreUnavailable(ProviderError):
-    """The store cannot be used now. The message is for everybody; `detail` names the server and is for the log."""
+    """The store cannot be used now. The message is for clients; `detail` names the server and is for the log."""
 
     def __init__(self, message: str, detail: str = "", *, word: str = "unavailable") -> None:
         super().__init__(message, word=word)
@@ -71,7 +71,7 @@ _BY_STATE: Final[tuple[tuple[type[psycopg.Error], str], ...]] = (
 
 
 def cause(error: Exception) -> str:
-    """Return what is wrong with a store, as the end of a sentence that begins with the store."""
+    """Return what is wrong with a store, as the end of a sentence whose subject is the store."""
     if isinstance(error, PoolTimeout | TooManyRequests):
         return "cannot be reached"
     for kind, text in _BY_STATE:

@@ -1,8 +1,9 @@
-"""The tokens of callers in the store: name, hash, rights (None for all) and time. All replicas hear of a change."""
+"""The tokens of callers in the store: name, hash, rights (None for all) and time. Replicas are notified of changes."""
 
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.core.uri import quote
 from carrel.stores.database import Database
 
 SCHEME: Final = "carrel-tokens"
@@ -19,7 +20,7 @@ class TokenRow(Value, frozen=True):
 
 
 class TokenTable:
-    """Each call is one short transaction, and may raise `StoreUnavailable`."""
+    """The table of tokens. Each call is one short transaction, and may raise `StoreUnavailable`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,6 +42,7 @@ class TokenTable:
             is_new = session.count_changed(statement, values) > 0
             if is_new:
                 session.changed[SCHEME, ""] = None
+                session.audit(_uri(row.name))
             return is_new
 
     def remove(self, name: str) -> bool:
@@ -49,4 +51,10 @@ class TokenTable:
             has_gone = session.count_changed("DELETE FROM carrel_tokens WHERE name = ?", (name,)) > 0
             if has_gone:
                 session.changed[SCHEME, ""] = None
+                session.audit(_uri(name))
             return has_gone
+
+
+def _uri(name: str) -> str:
+    """Return what stands for a token in the audit record: its name, which is no secret."""
+    return f"carrel://token/{quote(name, '')}"

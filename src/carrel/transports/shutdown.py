@@ -140,7 +140,7 @@ class Ending:
                 signal.pthread_kill(self._main, again)
 
     def _delay_the_kernel(self, began: float) -> None:
-        """Give the process its whole time. The kernel's call of `alarm` may come late, so this is repeated."""
+        """Restart the alarm with the whole time. A signal from the kernel may come late, so this is repeated."""
         signal.setitimer(signal.ITIMER_REAL, max(began + _KERNEL_S - monotonic(), _NOTICE_S))
         if self._left.is_set():  # the main thread may have stopped the timer before it was set here
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -88,7 +88,7 @@ def test_columns_have_a_title_a_description_and_a_table() -> None:
     assert picture.get("aria-labelledby") == "errors-title errors-desc"
     assert text_of(parsed.all("title")[0]) == "Errors over time"
     assert text_of(parsed.all("desc")[0]) == (
-        "3 errors, 1 warnings, from 2026-11-18 12:00:00Z to 2026-11-18 12:02:05Z; at most 2 in 5 seconds."
+        "3 errors, 1 warning, from 2026-11-18 12:00:00Z to 2026-11-18 12:02:05Z; at most 2 in 5 seconds."
     )
     assert [text_of(one) for one in parsed.all("td")] == ["2", "0", "1", "1"]
     assert [one.get("height") for one in parsed.all("rect")] == ["100.00", "50.00", "50.00"]
@@ -133,7 +133,7 @@ def test_times_from_the_beginning_to_the_end_of_the_calendar_are_no_harm() -> No
     log = "0001-01-01T00:00:00Z ERROR x\n9999-12-31T23:59:59Z ERROR y\n"
 
     assert errors_over_time(log) == ""
-    assert "1 errors" in errors_over_time(f"{log}2026-11-18T12:00:00Z ERROR x\n2026-11-18T13:00:00Z x\n")
+    assert "1 error," in errors_over_time(f"{log}2026-11-18T12:00:00Z ERROR x\n2026-11-18T13:00:00Z x\n")
 
 
 def test_commits_are_shown_over_time() -> None:

@@ -347,7 +347,7 @@ def test_the_list_changes_with_its_set_and_not_with_contents(full: Home) -> None
     assert full.provider(list_items=False).list_fingerprint() == ""
 
 
-def test_a_new_item_is_told_to_whoever_listens_to_the_list(full: Home) -> None:
+def test_a_new_item_notifies_subscribers_of_the_list(full: Home) -> None:
     with Heard(full.catalog(poll_seconds=0.02), list_changes=True) as heard:
         full.write("scenarios/new.lua", "")
         assert heard.next() == LIST

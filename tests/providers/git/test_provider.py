@@ -129,7 +129,7 @@ def test_the_log_is_that_of_git(desk: Desk, project: Path) -> None:
 
 
 def test_pages_of_the_log_join_to_the_whole(desk: Desk, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.git.past.PAGE", 2)
+    monkeypatch.setattr("carrel.git.folder_history.PAGE", 2)
     uri, found = "git://log?format=json", []
     while uri:
         page = as_json(desk, uri)

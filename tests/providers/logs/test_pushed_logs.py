@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import BadArgument, Conflict, ProviderError, RequestError
 from carrel.providers.logs import Logs, spool
@@ -35,9 +36,12 @@ def end(code: int | None = 0, state: str = "exited") -> dict[str, Any]:
     return {"end": state, "exit_code": code, "ms": 5_000}
 
 
-def push(provider: Logs, *lines: dict[str, Any], uri: str = URI, first: dict[str, Any] | None = None) -> Any:
+def push(
+    provider: Logs, *lines: dict[str, Any], uri: str = URI, first: dict[str, Any] | None = None, by: str = "local"
+) -> Any:
     body = "".join(f"{json.dumps(line)}\n" for line in (first or header(), *lines)).encode()
-    return dict(Catalog([provider]).append(uri, body))
+    with ActingAs(Access(by)):
+        return dict(Catalog([provider]).append(uri, body))
 
 
 def file_of(root: Path, name: str = "ci_1", kind: str = "build") -> Path:
@@ -100,14 +104,14 @@ def test_only_the_sender_adds_to_a_log(tmp_path: Path) -> None:
     provider = logs(tmp_path)
     push(provider, entry(1))
 
-    with pytest.raises(Conflict, match="another sender"):
+    with pytest.raises(Conflict, match="Another sender already has"):
         push(provider, entry(2), first=header("x" * 24))
     assert KEY not in file_of(tmp_path).read_text()
 
 
 def test_a_log_of_this_machine_is_not_added_to(tmp_path: Path) -> None:
     own = writer(tmp_path, kind="build")
-    with pytest.raises(Conflict, match="of this machine"):
+    with pytest.raises(Conflict, match="This machine already has"):
         push(logs(tmp_path), entry(1), uri=own.uri)
     own.close()
 
@@ -195,7 +199,7 @@ def test_a_line_longer_than_the_log_is_cut(tmp_path: Path) -> None:
 
 
 def test_the_oldest_ended_logs_make_room(tmp_path: Path) -> None:
-    provider = logs(tmp_path, pushed_logs=3)
+    provider = logs(tmp_path, pushed_logs=3, pushed_share=100)
     for number in range(5):
         push(provider, entry(1), end(), uri=f"logs://run/ci_{number}")
 
@@ -203,7 +207,7 @@ def test_the_oldest_ended_logs_make_room(tmp_path: Path) -> None:
 
 
 def test_logs_that_are_being_sent_are_never_removed(tmp_path: Path) -> None:
-    provider = logs(tmp_path, pushed_logs=1)
+    provider = logs(tmp_path, pushed_logs=1, pushed_share=100)
     push(provider, entry(1), uri="logs://run/ci_1")
 
     with pytest.raises(ProviderError, match="pushed_logs"):
@@ -213,7 +217,7 @@ def test_logs_that_are_being_sent_are_never_removed(tmp_path: Path) -> None:
 
 
 def test_logs_go_when_they_are_old_or_too_large_together(tmp_path: Path) -> None:
-    provider = logs(tmp_path, pushed_days=2, pushed_total_bytes=1_500)
+    provider = logs(tmp_path, pushed_days=2, pushed_total_bytes=1_500, pushed_share=100)
     push(provider, entry(1), end(), uri="logs://run/old_1")
     past = file_of(tmp_path, "old_1", "run").stat().st_mtime - 2 * 86_400 - 1
     os.utime(file_of(tmp_path, "old_1", "run"), (past, past))
@@ -225,6 +229,136 @@ def test_logs_go_when_they_are_old_or_too_large_together(tmp_path: Path) -> None
     assert "logs://run/old_1" not in kept
     assert kept[-1] == "logs://run/new_6"
     assert sum(path.stat().st_size for path in (spool_root(tmp_path) / ".carrel/logs/run").iterdir()) < 2_000
+
+
+def names(provider: Logs) -> list[str]:
+    return [one.uri.rpartition("/")[2] for one in provider.entries()]
+
+
+def push_ended(provider: Logs, by: str, numbers: range, words: str = "x") -> None:
+    for number in numbers:
+        push(provider, entry(1, words), end(), uri=f"logs://run/{by}_{number}", by=by)
+
+
+def test_a_caller_that_has_its_share_pushes_out_only_its_own_logs(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_logs=8)
+    push_ended(provider, "ann", range(3))
+    push_ended(provider, "mallory", range(200))
+
+    assert names(provider) == ["ann_0", "ann_1", "ann_2", *(f"mallory_{number}" for number in range(196, 200))]
+
+
+def test_a_caller_that_sends_many_logs_at_once_blocks_only_itself(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_logs=4)
+    for number in range(2):
+        push(provider, entry(1), uri=f"logs://run/mallory_{number}", by="mallory")
+    with pytest.raises(ProviderError, match=r"more logs of this caller until .* raise pushed_share") as refused:
+        push(provider, entry(1), uri="logs://run/mallory_2", by="mallory")
+    assert refused.value.word == "unavailable"
+    push_ended(provider, "ann", range(5))
+
+    assert names(provider) == ["ann_3", "ann_4", "mallory_0", "mallory_1"]
+
+
+def test_when_all_is_full_the_caller_with_the_most_logs_makes_room_until_others_have_as_many(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_logs=8)
+    push_ended(provider, "ann", range(4))
+    push_ended(provider, "ben", range(4))
+    push_ended(provider, "eve", range(9))
+
+    kept = names(provider)
+    assert len(kept) == 8
+    assert [sum(name.startswith(caller) for name in kept) for caller in ("ann", "ben", "eve")] == [3, 3, 2]
+    assert kept[:3] == ["ann_1", "ann_2", "ann_3"]
+
+
+def test_a_caller_has_only_its_share_of_the_bytes(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_total_bytes=20_000)
+    push_ended(provider, "ann", range(2), "a" * 1_000)
+    push_ended(provider, "mallory", range(30), "m" * 1_000)
+
+    kept = names(provider)
+    assert [name for name in kept if name.startswith("ann")] == ["ann_0", "ann_1"]
+    assert 4 <= len(kept) - 2 <= 8
+    assert folder_size(tmp_path) <= 20_000
+
+
+def folder_size(root: Path) -> int:
+    return sum(path.stat().st_size for path in (spool_root(root) / ".carrel/logs").rglob("*.jsonl"))
+
+
+def test_the_bytes_are_bounded_while_logs_grow(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_total_bytes=20_000)
+    push_ended(provider, "ann", range(1), "a" * 1_000)
+    push_ended(provider, "ben", range(2), "b" * 1_000)
+
+    def grow() -> None:
+        for seq in range(1, 100):
+            push(provider, entry(seq, "b" * 1_000), uri="logs://run/ben_9", by="ben")
+
+    with pytest.raises(ProviderError, match="pushed_share"):
+        grow()
+    assert names(provider) == ["ann_0", "ben_9"], "its own ended logs made room first"
+    assert folder_size(tmp_path) <= 20_000
+    assert text(provider, "logs://run/ben_9").count("\n") >= 5
+    push(provider, end(), uri="logs://run/ben_9", by="ben")
+    push_ended(provider, "ben", range(10, 12), "b" * 4_000)
+    assert "ben_9" not in names(provider)
+
+
+def test_a_long_log_goes_on_with_the_lines_that_are_kept_when_there_is_no_room(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_total_bytes=6_600, pushed_share=100, pushed_max_bytes=2_000)
+    refusals = newest = 0
+    for seq in range(1, 41):
+        for _ in range(2):
+            try:
+                newest = push(provider, entry(seq, "x" * 200))["newest"]
+            except ProviderError:
+                refusals += 1
+            else:
+                break
+        assert newest == seq
+
+    assert refusals > 0
+    assert folder_size(tmp_path) <= 6_600
+
+
+def test_a_log_that_falls_silent_for_long_is_not_removed_by_its_own_next_lines(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_total_bytes=6_000, pushed_share=100)
+    push(provider, entry(1, "x" * 3_000))
+    past = file_of(tmp_path).stat().st_mtime - LOST_S - 1
+    os.utime(file_of(tmp_path), (past, past))
+
+    with pytest.raises(ProviderError, match="pushed_total_bytes"):
+        push(provider, entry(2, "x" * 3_000))
+    assert push(provider, end())["newest"] == 1
+
+
+def test_the_caller_is_kept_with_a_log_and_is_not_what_a_sender_claims(tmp_path: Path) -> None:
+    long = "jwt " + "ü" * 500
+    for by in ("token ci", long):
+        provider = logs(tmp_path)
+        uri = f"logs://run/{len(by)}_1"
+        push(provider, entry(1), end(), uri=uri, first=header(caller="root"), by=by)
+        kept = json.loads(file_of(tmp_path, f"{len(by)}_1", "run").read_text().partition("\n")[0])["origin"]["caller"]
+        assert kept == by or (kept.startswith("jwt üü") and len(kept) < 70)
+        assert "caller" not in " ".join(meta(provider, uri))
+
+
+def test_logs_from_before_callers_were_kept_are_those_of_one_caller(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_logs=4)
+    push_ended(provider, "", range(2))
+    push_ended(provider, "mallory", range(9))
+
+    assert names(provider) == ["_0", "_1", "mallory_7", "mallory_8"]
+
+
+def test_long_labels_leave_a_log_readable(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    labels = dict.fromkeys(("branch", "commit", "job"), "\U0001f4da" * 300)
+    push(provider, entry(1), first={**header(**labels), "program": "ü" * 300}, by="\U0001f4da" * 300)
+
+    assert push(provider, entry(2), end(), first=header(**labels))["newest"] == 2
 
 
 def test_runs_of_this_machine_do_not_push_out_logs_of_others(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_mistake_names_the_file_and_the_key(project: Path, environment: dict[s
         ("[commands.'a b']\nargv = ['x']", "[commands] 'a b': a name is letters, digits and . _ -, at most 64"),
         ("[commands.web]\nargv = []", "[commands.web] argv: expected a program and its arguments"),
         ("[commands.web]\nargv = ['x']\ncwd = '..'", "[commands.web] cwd: .. is not below the project's root"),
-        ("[logs]\nmax_bytes = 1", "[logs]: max_bytes is at least 64, max_entries at least 1"),
+        ("[logs]\nmax_bytes = 1", "[logs]: max_bytes must be at least 64, max_entries at least 1"),
         ("[processes]\ngrace_s = -1", "[processes] grace_s: expected a number, 0 or more, got -1.0"),
     ],
 )

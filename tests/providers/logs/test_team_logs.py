@@ -76,7 +76,7 @@ def test_a_new_replica_has_what_was_sent_before(replica: Callable[..., Logs]) ->
 
 
 def test_a_log_that_is_rewritten_and_one_that_is_removed_are_so_everywhere(replica: Callable[..., Logs]) -> None:
-    first, second = (replica(pushed_max_bytes=2_000, pushed_logs=2) for _ in range(2))
+    first, second = (replica(pushed_max_bytes=2_000, pushed_logs=2, pushed_share=100) for _ in range(2))
     for start in range(1, 1_001, 100):
         push(first, *[entry(seq) for seq in range(start, start + 100)])
         assert text(second, URI).endswith(f"line {start + 99}\n")
@@ -98,7 +98,7 @@ def test_logs_of_a_replicas_own_machine_are_listed_beside_those_of_the_team(
 
     assert listed(provider) == [URI, own.uri]
     assert listed(other) == [URI]
-    with pytest.raises(Conflict, match="of this machine"):
+    with pytest.raises(Conflict, match="This machine already has"):
         push(provider, entry(1), uri=own.uri)
 
 

@@ -159,7 +159,7 @@ def test_a_run_answers_while_it_runs(provider: Logs, project: Path) -> None:
     }
     assert result.blocks == (
         json.dumps(given),
-        ResourceLink(f"logs://run/{name}", name, "What it writes", "text/plain"),
+        ResourceLink(f"logs://run/{name}", name, "Its output", "text/plain"),
     )
     assert not result.is_error
     until(lambda: meta(provider, given["logResourceUri"])["entries"] >= 8)

@@ -280,8 +280,7 @@ def test_a_name_that_cannot_be_requested_appears_only_among_the_problems(tmp_pat
     assert [result["structuredContent"]["total"] for result in (*found, *every)] == [1, 1, 1, 1]
     assert "isError" not in call(sage, "sage_save_knowledge", id="new", content="c", keywords=["k"])
     assert json.loads(read_health(sage))["problems"][:3] == [
-        f"sage: .sage/{place}/{told}.md: not a name that can be asked for"
-        for place in ("system", "checkpoints", "failures")
+        f"sage: .sage/{place}/{told}.md: no URI can have this name" for place in ("system", "checkpoints", "failures")
     ]
 
 

@@ -453,7 +453,7 @@ def test_the_originals_database_is_imported_once(desk: Desk, original: Path) -> 
         f"scope {LOST}: its parent gone is missing; it is a root now",
         f"scope {LOST}: control characters in its title became U+FFFD",
         f"scope {LOST}: it has no canonical alias; it is now ",
-        "2 aspects are not carried over",
+        "2 aspects are not imported: Carrel has no aspects",
     ):
         assert f"Warning: {said}" in err
     store = Store(db)
@@ -487,7 +487,7 @@ def test_only_what_is_taken_in_is_warned_of(desk: Desk, original: Path) -> None:
 
     again = desk.run("import", "--from-scopes-db", str(original), "--on-conflict", "skip", db=db)
 
-    assert again == (0, "Imported 1, skipped 3\n", "Warning: 1 aspects are not carried over\n")
+    assert again == (0, "Imported 1, skipped 3\n", "Warning: 1 aspects are not imported: Carrel has no aspects\n")
 
 
 def test_a_cycle_in_the_original_refuses_the_import(desk: Desk, original: Path) -> None:

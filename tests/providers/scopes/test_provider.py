@@ -520,7 +520,7 @@ def test_what_cannot_be_an_alias_is_a_400(client: Conversation, segment: str, to
     ],
 )
 @pytest.mark.parametrize("alias", ["project-alpha", "nobody", "1abc"])
-def test_a_bad_parameter_is_a_400_whoever_is_asked_for(client: Conversation, alias: str, query: str, told: str) -> None:
+def test_a_bad_parameter_is_a_400_for_every_alias(client: Conversation, alias: str, query: str, told: str) -> None:
     uri = f"scopes://tree/{alias}?{query}"
 
     assert read(client, uri) == bad(f"Invalid parameter: {told}", uri)

@@ -302,7 +302,7 @@ def test_an_archived_scope_refuses_a_status_over_mcp_too(call: Caller) -> None:
     for status in ("DONE", "TODO"):
         failed = call.failure("scopes.update", alias="task-1", status=status)
         assert failed["code"] == "ARCHIVED"
-        assert failed["error"] == "Scope is archived: task-1 (to bring it back: scopes.update with restore true)"
+        assert failed["error"] == "Scope is archived: task-1 (to restore it: scopes.update with restore true)"
 
 
 def test_the_expected_time_lets_a_change_through(call: Caller) -> None:

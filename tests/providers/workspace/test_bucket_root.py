@@ -328,7 +328,7 @@ def test_a_folder_shows_its_children_in_order(tmp_path: Path, bucket: S3Server) 
 
 
 def test_a_large_folder_comes_in_parts(tmp_path: Path, bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.providers.workspace.bucket_root.MAX_CHILDREN", 3)
+    monkeypatch.setattr("carrel.providers.workspace.folders.MAX_CHILDREN", 3)
     names = [f"{number:02d} é.md" for number in range(8)]
     for name in names:
         bucket.put(f"docs/{name}", "x")
@@ -530,7 +530,7 @@ def test_a_project_names_a_bucket_only_with_trust(tmp_path: Path, bucket: S3Serv
         ('docs = "s3://team/a"\nmore = "s3://team/a/b"', "", "more and docs serve the same objects"),
         ('docs = "s3://team"', "[buckets.other]\nregion = 'x'\n", "[buckets.other]: there is no bucket of this name"),
         ('docs = "s3://team"', "[buckets.docs]\nendpoint = 'http://10.0.0.1'\n", "plain http to another machine"),
-        ('docs = "s3://team"', "[buckets.docs]\nendpoint = 'https://u:SECRET@h'\n", "credentials do not belong"),
+        ('docs = "s3://team"', "[buckets.docs]\nendpoint = 'https://u:SECRET@h'\n", "must not contain credentials"),
         ('docs = "s3://team"', "[buckets.docs]\ntimeout_s = 0\n", "timeout_s: expected a number"),
         ('docs = "s3://team"', "[buckets.docs]\nendpiont = 'x'\n", "did you mean 'endpoint'?"),
     ],

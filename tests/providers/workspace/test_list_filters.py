@@ -160,7 +160,7 @@ def fluent(tmp_path: Path) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize(("uri", "size"), [("workspace:///a.md", 3), ("carrel://health", None)])
-def test_fly_is_always_spoken_whoever_is_asked(fluent: Client, uri: str, size: int | None) -> None:
+def test_every_provider_answers_with_fly_s_fields(fluent: Client, uri: str, size: int | None) -> None:
     read = fluent.request("resources/read", {"uri": uri})
 
     text = read["contents"][0]["text"]

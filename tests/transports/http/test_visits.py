@@ -1,26 +1,21 @@
 """The link that works once, and the cookie that it sets."""
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from time import time
 
 import pytest
 
 from carrel.catalog.access import EVERYTHING, Access
+from carrel.core.record import replace
 from carrel.transports.http.asgi import Request
+from carrel.transports.http.shared_visits import SharedVisits
 from carrel.transports.http.visits import COOKIE_S, LINK_S, Visits
-from tests.support.explorer_desk import BROWSER, Browsed
+from tests.support.explorer_desk import BROWSER, Browsed, Clock
 
 LIMITED = Access("token logs", frozenset({"logs:read"}))
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def request(cookie: str, method: str = "GET", path: str = "/", **headers: str) -> Request:
@@ -52,6 +47,12 @@ def value_of(cookie: bytes | None) -> str:
     return cookie.decode().partition(";")[0]
 
 
+def access_of(visits: Visits, asked: Request) -> Access | None:
+    """Return who is found, whenever that ends."""
+    found = visits.find(asked)
+    return None if found is None else replace(found, expires_at=None)
+
+
 def test_a_link_works_once_and_gives_a_cookie_with_its_access() -> None:
     visits = Visits(8000)
     link = visits.link(LIMITED)
@@ -59,7 +60,7 @@ def test_a_link_works_once_and_gives_a_cookie_with_its_access() -> None:
     cookie = visits.enter(key_of(link))
 
     assert visits.enter(key_of(link)) is None
-    assert visits.find(request(value_of(cookie))) == LIMITED
+    assert access_of(visits, request(value_of(cookie))) == LIMITED
 
 
 def test_a_link_is_dead_after_a_minute() -> None:
@@ -77,11 +78,21 @@ def test_a_cookie_is_dead_after_twelve_hours_at_most() -> None:
     visits = Visits(8000, clock)
     value = value_of(visits.enter(key_of(visits.link(EVERYTHING))))
     clock.now += COOKIE_S - 1
-    assert visits.find(request(value)) == EVERYTHING
+    assert access_of(visits, request(value)) == EVERYTHING
     clock.now += 1
 
     assert COOKIE_S <= 12 * 60 * 60
     assert visits.find(request(value)) is None
+
+
+def test_a_visitor_knows_when_the_cookie_expires() -> None:
+    visits = Visits(8000)
+    before = time()
+    found = visits.find(request(value_of(visits.enter(key_of(visits.link(EVERYTHING))))))
+
+    assert found is not None
+    assert found.expires_at is not None
+    assert before + COOKIE_S <= found.expires_at <= time() + COOKIE_S
 
 
 def test_a_cookie_is_out_of_reach_of_scripts_and_other_sites_and_bound_to_the_port() -> None:
@@ -148,7 +159,7 @@ def test_a_cookie_counts_here(asked: Mapping[str, str]) -> None:
     visits = Visits(8000)
     value = value_of(visits.enter(key_of(visits.link(EVERYTHING))))
 
-    assert visits.find(request(f"other=1; {value}; more=2", **asked)) == EVERYTHING
+    assert access_of(visits, request(f"other=1; {value}; more=2", **asked)) == EVERYTHING
 
 
 def test_the_cookie_of_another_server_does_not_count() -> None:
@@ -156,6 +167,75 @@ def test_the_cookie_of_another_server_does_not_count() -> None:
     value = value_of(first.enter(key_of(first.link(EVERYTHING))))
 
     assert second.find(request(value)) is None
+
+
+# Several processes
+
+
+def test_of_all_processes_that_share_visits_one_uses_the_link_up_and_all_know_the_cookie() -> None:
+    visits = SharedVisits(8000)
+    link = visits.link(EVERYTHING)
+
+    given = [in_another_process(lambda: visits.enter(key_of(link)) or b"") for _ in range(4)]
+
+    assert sorted(map(bool, given)) == [False, False, False, True]
+    [cookie] = filter(None, given)
+    assert access_of(visits, request(value_of(cookie))) == EVERYTHING
+    elsewhere = in_another_process(lambda: repr(access_of(visits, request(value_of(cookie)))).encode())
+    assert elsewhere == repr(EVERYTHING).encode()
+    assert visits.find(request(value_of(cookie), method="POST")) is None
+
+
+def in_another_process(action: Callable[[], bytes]) -> bytes:
+    """Return what an action returns in a forked process."""
+    seen, told = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.write(told, action())
+        finally:
+            os._exit(0)
+    os.close(told)
+    os.waitpid(pid, 0)
+    with os.fdopen(seen, "rb") as given:
+        return given.read()
+
+
+def test_a_shared_link_and_its_cookie_die_as_others_do() -> None:
+    clock = Clock()
+    late, visits = SharedVisits(8000, clock), SharedVisits(8000, clock)
+    dead, link = late.link(EVERYTHING), visits.link(EVERYTHING)
+    value = value_of(visits.enter(key_of(link)))
+    clock.now += LINK_S
+    assert late.enter(key_of(dead)) is None
+    clock.now += COOKIE_S - LINK_S - 1
+    found = visits.find(request(value))
+    assert found is not None
+    assert found.expires_at is not None
+    assert found.expires_at <= time() + 1
+    clock.now += 1
+
+    assert visits.find(request(value)) is None
+
+
+@pytest.mark.parametrize("query", [b"", b"key=", b"key=nothing", b"other=x", b"\xff\xfe", b"key=" + b"x" * 10_000])
+def test_another_key_opens_no_shared_visit_and_leaves_the_link(query: bytes) -> None:
+    visits = SharedVisits(8000)
+    link = visits.link(EVERYTHING)
+
+    assert visits.enter(query) is None
+    assert visits.enter(key_of(link)) is not None
+
+
+@pytest.mark.parametrize("forged", ["", ".", "1.2", "99999999999999.", "x.y", "\udce4.\udce4"])
+def test_a_forged_cookie_opens_no_shared_visit(forged: str) -> None:
+    visits, other = SharedVisits(8000), SharedVisits(8000)
+    theirs = value_of(other.enter(key_of(other.link(EVERYTHING))))
+    later = str(int(theirs.partition("=")[2].partition(".")[0]) + 1)
+
+    assert visits.find(request(theirs)) is None
+    assert other.find(request(f"carrel-8000={later}.{theirs.rpartition('.')[2]}")) is None
+    assert visits.find(request(f"carrel-8000={forged.encode(errors='replace').decode()}")) is None
 
 
 @pytest.fixture(name="guarded")

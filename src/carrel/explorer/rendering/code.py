@@ -19,6 +19,7 @@ from pygments.token import Token, _TokenType
 from carrel.core.uri import decode_loosely, split_query
 from carrel.explorer.rendering.markup import Content, Html, element, escape, scrolling, visible
 from carrel.files.file_types import known_type
+from carrel.search.languages import ALIASES
 
 MAX_COLOURED: Final = 400_000
 """Characters of a text with colours."""
@@ -74,20 +75,11 @@ _BY_SUFFIX: Final = {
     "tsx": "tsx",
 }
 _OTHER_NAMES: Final = {
-    "c++": "cpp",
+    **ALIASES,
     "console": "bash",
-    "docker": "docker",
     "dockerfile": "docker",
-    "js": "javascript",
     "makefile": "make",
-    "md": "markdown",
-    "py": "python",
-    "rb": "ruby",
-    "rs": "rust",
-    "sh": "bash",
-    "shell": "bash",
-    "ts": "typescript",
-    "yml": "yaml",
+    "objc": "objective-c",
     "zsh": "bash",
 }
 """Names of languages after the fence of a Markdown block."""

@@ -104,6 +104,16 @@ def visible(text: str) -> str:
     return text if text.isprintable() else _HIDDEN.sub(_spell, text.replace("\r\n", "\n"))
 
 
+def visible_json(text: str) -> str:
+    """Return JSON that means the same, in which everything can be seen."""
+    return text if text.isprintable() else _HIDDEN.sub(lambda found: _json_escapes(found[0]), text)
+
+
+def _json_escapes(one: str) -> str:
+    units = one.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 def escape(text: str) -> Html:
     """Return a foreign text as HTML, for content and for attributes."""
     return Html(visible(text).translate(_SPECIAL))

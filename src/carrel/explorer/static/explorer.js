@@ -149,6 +149,7 @@
   let retry = 1000;
   let later = 0;
   let isSilent = false;
+  let isShutOut = false;
   let refreshing = false;
   let again = false;
 
@@ -162,7 +163,12 @@
       const answer = await fetch(location.pathname + location.search, { headers });
       if (isSilent) { isSilent = false; retry = 1000; say("Connected again", 3); }
       if (answer.status === 304) return;
-      if (answer.status === 401) { say("The server was started again: run `carrel open` for a new link", 0); hush(); return; }
+      if (answer.status === 401) {
+        isShutOut = true;
+        hush();
+        say("This browser is not let in any more: run `carrel open` for a new link", 0);
+        return;
+      }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById("live");
       const old = document.getElementById("live");
@@ -195,7 +201,7 @@
   }
 
   function listen() {
-    if (!live || stream || document.hidden) return;
+    if (!live || stream || document.hidden || isShutOut) return;
     stream = new EventSource("/-/events?uri=" + encodeURIComponent(live));
     stream.addEventListener("message", refresh);
     stream.addEventListener("open", () => {

@@ -1,4 +1,4 @@
-"""Folders and files of alc, opened by handle, and a cache of what was made of files.
+"""Open the folders and files of alc by handle, and keep the results of parsing files.
 
 A folder is the user's, or it is confined to the project. In the user's folders, links to folders may lead anywhere, as
 `alc pkg link` makes them. A confined folder is opened by the rules of `files.data_folder`. In both, a file must lie
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Stamp = tuple[int, int, int]
 """What changes when a file does: inode, time and size."""
 UNREAD: Final[Stamp] = (0, 0, 0)
-"""The stamp of a file that cannot be looked at."""
+"""The stamp of a file whose state cannot be read."""
 
 
 class FileError(Exception):
@@ -131,7 +131,7 @@ class AlcFolder(Value, frozen=True):
         return Root(self.path, absolute_links=True) if self.data is None else self.data.open(*self.names)
 
     def is_refused(self) -> bool:
-        """Return whether a confined folder may not be opened, although it may be there."""
+        """Return whether the rules refuse to open a confined folder; it may exist or not."""
         try:
             if self.is_confined:
                 self.open().close()
@@ -142,7 +142,7 @@ class AlcFolder(Value, frozen=True):
         return False
 
     def is_there(self) -> bool:
-        """Return whether it is a folder that may be opened."""
+        """Return whether the folder exists and may be opened."""
         if self.data is None:
             return os.path.isdir(self.path)
         try:
@@ -152,7 +152,7 @@ class AlcFolder(Value, frozen=True):
         return True
 
     def stamp(self, name: str) -> Stamp | None:
-        """Return the stamp of a file in it, links followed: `UNREAD` if it cannot be looked at, None if absent."""
+        """Return the stamp of a file in it, links followed: `UNREAD` if it cannot be read, None if absent."""
         try:
             return stamp_of(self.stat(name))
         except OSError as error:
@@ -268,7 +268,10 @@ def list_files(folder: AlcFolder, suffix: str, base: AlcFolder | None = None) ->
 
 
 def read_whole(folder: AlcFolder, name: str, limit: int) -> bytes:
-    """Return a file that is not served; in the user's folder it may be a link to anywhere. Raise `FileError`."""
+    """Return the bytes of a file for internal use; in the user's folder it may be a link to anywhere.
+
+    Raise `FileError`.
+    """
     if not folder.is_confined:
         path = os.path.realpath(os.path.join(folder.path, name))
         folder, name = AlcFolder(os.path.dirname(path)), os.path.basename(path)
@@ -322,7 +325,10 @@ def _open(root: Root, folder: AlcFolder, segments: Sequence[str]) -> Opened:
 
 
 def _way_back(root: Root, path: str) -> list[str]:
-    """Return where a link that leaves the user's folder comes back into it; raise `Missing` or `Outside`."""
+    """Return the path, below the folder, of a link that leaves the user's folder and leads back into it.
+
+    Raise `Missing` or `Outside`.
+    """
     if not os.path.exists(path):
         raise Missing
     way = os.path.relpath(os.path.realpath(path), root.path).split("/")

@@ -1,7 +1,7 @@
 """The hub index: every package on disk in one JSON text, built again only when one of its files changed.
 
-Whether anything changed takes one `stat` for each file. Parsed packages and Cards are kept, so that only changed files
-are read again.
+To notice changes takes one `stat` for each file. Parsed packages and Cards are kept, so only changed files are read
+again.
 """
 
 import os
@@ -226,7 +226,7 @@ def origin(record: object) -> dict[str, str]:
 
 
 def _old_origin(source: str) -> dict[str, str]:
-    """Return what the text stands for that old versions of algocline wrote as a source."""
+    """Return the fields for a source that an old version of algocline wrote as one text."""
     if source in ("", "bundled"):
         return {"type": source or "unknown"}
     return {"type": "installed"} if os.path.isabs(source) else {"type": "git", "url": source}

@@ -38,7 +38,7 @@ class Package(Value, frozen=True, gc=False):
 
     @property
     def init(self) -> str:
-        """Return the path of its source, by which caches know it."""
+        """Return the path of its source, the key in caches."""
         return f"{self.folder.path}/{INIT}"
 
     @property
@@ -117,7 +117,7 @@ class Layout:
     def find_package(
         self, name: str, variants: Mapping[str, AlcFolder], global_folders: list[AlcFolder] | None = None
     ) -> Package | None:
-        """Look a package up: first a variant, then in the folders of global packages."""
+        """Return a package: a variant, or else the first one in the folders of global packages."""
         variant = variants.get(name)
         if variant is not None and variant.is_there():
             stamp = variant.stamp(INIT)
@@ -141,7 +141,7 @@ class Layout:
         yield from self._collection()
 
     def package_names(self, variants: Mapping[str, AlcFolder]) -> set[str]:
-        """Return the names that packages may have; whether there is a package is not looked up."""
+        """Return the names that packages may have, without checking that each is a package."""
         names = set(variants).union(*map(folders_in, self.package_folders()))
         return {name for name in names if not name.startswith((".", "_"))}
 

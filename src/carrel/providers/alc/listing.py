@@ -86,7 +86,7 @@ class AlcListing:
         return [f"{count} eval results are not served: {RELAX}"] if count else []
 
     def _targets(self, variants: Mapping[str, AlcFolder]) -> Iterator[AlcTarget]:
-        """Yield everything that may be listed; whether packages exist is not looked up."""
+        """Yield everything that may be listed, without checking that the packages exist."""
         if not self._list_items:
             return
         yield listed_target("index", "index")
@@ -95,7 +95,7 @@ class AlcListing:
                 yield from (listed_target(kind, identity) for kind in kinds)
 
     def _ids(self, kind: Kind, variants: Mapping[str, AlcFolder]) -> Iterable[str]:
-        """Return the ids of a kind by the names on disk; whether packages exist is not looked up."""
+        """Return the ids of a kind by the names on disk, without checking that the packages exist."""
         if kind == "eval":
             return (name for name in self._layout.ids(kind) if is_eval_id(name, self._eval_ids))
         if kind in ("init", "meta", "narrative"):

@@ -83,7 +83,7 @@ def find_root(project: Project, setting: str | None, start: str) -> AlcRoot:
 
 
 def outside_places(project: Project, settings: Mapping[str, object]) -> tuple[PlacesFile | None, tuple[str, ...]]:
-    """Return the project's `alc.local.toml`, if it names places outside, and notes about what is passed over."""
+    """Return the project's `alc.local.toml`, if it names places outside, and notes about what is not used."""
     setting = settings.get("project_root")
     root = find_root(project, setting if isinstance(setting, str) else None, working_folder(project.root))
     local = read_local(root, project, None)
@@ -104,7 +104,7 @@ class Variants:
         self._folders: tuple[tuple[LocalFile, AlcRoot, bool], dict[str, AlcFolder]] | None = None
 
     def root(self) -> AlcRoot:
-        """Return where the file is looked for, now."""
+        """Return the folder in which the file is looked for now."""
         return find_root(self._project, self._setting, self._start)
 
     def folders(self) -> dict[str, AlcFolder]:
@@ -139,7 +139,7 @@ class Variants:
             return {}
 
     def notes(self) -> list[str]:
-        """Return a sentence about each thing that is passed over."""
+        """Return a sentence about the file, and each of its entries, that is not used."""
         root = self.root()
         self._known = local = read_local(root, self._project, self._known)
         notes = list(root.passed_over)
@@ -164,7 +164,7 @@ class Variants:
 def read_local(root: AlcRoot, project: Project, known: LocalFile | None) -> LocalFile | None:
     """Return the file below a root, the known one if it has not changed; None if there is none.
 
-    A problem is remembered too, so that a file which takes long to refuse is refused once.
+    A problem is remembered too, so that a file that is slow to parse is parsed only once.
     """
     if root.folder is None:
         return None

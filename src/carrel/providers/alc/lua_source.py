@@ -1,4 +1,4 @@
-"""The facts about a package that its source states, from the syntax tree. No Lua is ever run.
+"""Read the facts about a package from the syntax tree of its source. No Lua is ever run.
 
 Only direct statements of the file count. A value that is only known when the program runs is named as unresolved, and
 so is one that a branch, another name for the table, or a function may have changed. Every source gets an answer:
@@ -298,7 +298,7 @@ def _returned(statement: "Node") -> list["Node"]:
 
 
 def _assigned(statement: "Node") -> Iterator[tuple["Node", "Node | None"]]:
-    """Yield the names of an assignment, each with its value; None where there is none."""
+    """Yield the names of an assignment, each with its value; None if there is none."""
     values = _list_of(statement, "expression_list", "value")
     for number, name in enumerate(_list_of(statement, "variable_list", "name")):
         yield name, values[number] if number < len(values) else None

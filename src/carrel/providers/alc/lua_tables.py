@@ -55,7 +55,7 @@ class Table:
             self.fields[key] = value
 
     def lose(self, at: int) -> None:
-        """Note that there is a field of which nothing is known."""
+        """Note that there is a field with an unknown key and value."""
         self.lost = at if self.lost is None else self.lost
 
     def settle(self, least: int = 1) -> None:

@@ -99,7 +99,7 @@ class Alc(Provider):
     def fingerprint_of_resource(
         self, kind: Kind, uri: str, query: AlcQuery | None = None, **identity: str
     ) -> str | None:
-        """Return the ETag of a resource; None where there is none yet."""
+        """Return the ETag of a resource; None if there is none yet."""
         target = self._target(kind, uri, query, identity)
         try:
             found = self._reader.find(target)

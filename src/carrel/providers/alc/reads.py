@@ -1,4 +1,4 @@
-"""Reads: a target to its content, with the state of its file, and the client's message for each failure."""
+"""Read the content of a target, with the state of its file, and word the client's message for each failure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,10 +39,10 @@ _FILES: Final[Mapping[Kind, tuple[str, str, str]]] = {
 
 
 class FoundResource:
-    """A target's file, open, and its text: a source of bytes that makes the text when it is first needed.
+    """A target's open file and its text: a source of bytes that makes the text when it is first needed.
 
-    `file_size` is the size that clients see where it is that of the file. `is_parsed` returns whether the text can be
-    made without parsing the file.
+    `file_size` is the size that clients see, if that is the size of the file. `is_parsed` returns whether the text can
+    be made without parsing the file.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ def _file_name(target: AlcTarget) -> str:
 
 @contextmanager
 def _client_errors(target: AlcTarget) -> Iterator[None]:
-    """Raise the client's error where a file of the target is not served."""
+    """Raise the client's error if a file of the target is not served."""
     try:
         yield
         return

@@ -21,7 +21,7 @@ from carrel.providers.alc.files import AlcFile, Malformed, ParsedFiles
 
 STEP: Final = 1_000
 BLOCK: Final = 1 << 14
-"""Bytes read and counted at a time: few enough that one blank line makes few others be looked at one by one."""
+"""Bytes read and counted at a time. A block with a blank line is counted line by line, so it is small."""
 MAX_INDEXES: Final = 64
 SEARCHING_S: Final = 15.0
 """Seconds that one read may search for its rows: ten million take three, a sparse file of a terabyte never ends.

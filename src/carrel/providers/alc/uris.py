@@ -1,4 +1,4 @@
-"""The kinds of resources, and the grammar of `alc://`: checks in a fixed order, of which the first that fails decides.
+"""The kinds of resources, and the grammar of `alc://`. Checks run in a fixed order; the first failure is reported.
 
 Nothing is percent-decoded, and no URL class is used: an id is exactly what the URI spells. `canonical` checks the
 path, the query is checked by its declaration, and `target_of` checks the id. Only then is a file looked for.
@@ -147,7 +147,7 @@ def listed_target(kind: Kind, identity: str) -> AlcTarget:
 def target_of(
     kind: Kind, identity: str, uri: str, query: AlcQuery | None = None, eval_ids: EvalIds = "strict"
 ) -> AlcTarget:
-    """Return the target of a URI; raise if its id cannot be."""
+    """Return the target of a URI; raise if its id is invalid."""
     if kind == "types" and identity not in TYPE_STUBS:
         raise not_found(uri)
     if kind == "eval" and not is_eval_id(identity, eval_ids):
@@ -243,7 +243,7 @@ def _segments(path: str, uri: str) -> list[str]:
 
 
 def _query(text: str, uri: str) -> dict[str, str]:
-    """Return the last value of each key, in the order in which the keys first stand."""
+    """Return the last value of each key, in the order of the keys' first appearance."""
     query: dict[str, str] = {}
     for piece in filter(None, text.split("&")):
         key, _, value = piece.partition("=")

@@ -12,18 +12,18 @@ from carrel.files.sandbox import SandboxError
 from carrel.git.answer import make_reading
 from carrel.git.commit_text import commit_head, details_of, log_lines, one_line, short
 from carrel.git.comparison import compare_trees, left_out_line
+from carrel.git.folder_history import MAX_SKIPPED, PAGE, FolderHistory, read_log
 from carrel.git.history import read_head
 from carrel.git.objects import Id, TimeUp, Unknown
-from carrel.git.past import MAX_SKIPPED, PAGE, Past, read_log
 from carrel.git.repository import Repository, user_excludes
 from carrel.git.revisions import Ref, list_refs, peel, resolve
 from carrel.git.status import FileState, read_status
 
-MAX_OFFERED: Final = 100
+MAX_COMPLETED_REFS: Final = 100
 MAX_STATES: Final = 1_000
 """Files on one page of a status."""
 
-Asked = Mapping[str, str]
+Query = Mapping[str, str]
 
 
 class Answers:
@@ -31,39 +31,39 @@ class Answers:
 
     def __init__(self, project: Project) -> None:
         self._environment = project.environment
-        self._past = Past(project.root, project.environment.get("HOME", ""))
+        self._history = FolderHistory(project.root, project.environment.get("HOME", ""))
         self._serves = project.serves
 
     def _shows(self, path: tuple[str, ...]) -> bool:
-        """Return whether a file may be shown; if nobody can tell, no file is."""
+        """Return whether a file may be shown; without the workspace provider, no file is."""
         return self._serves is not None and self._serves(path)
 
-    def log(self, asked: Asked) -> Reading:
+    def log(self, query: Query) -> Reading:
         """Return a page of the commits from a revision back."""
-        uri = _uri("git://log", asked)
+        uri = _uri("git://log", query)
 
         def ask(repository: Repository) -> Reading:
-            page = read_log(repository, asked.get("at", ""), None, _skip(asked))
+            page = read_log(repository, query.get("at", ""), None, _skip(query))
             details = [details_of(repository.history, commit) for commit in page.commits]
             following = None
             if page.following is not None:
                 following = with_query(uri, at=page.following[0].decode(), skip=page.following[1])
             body: Meta = {"at": page.start.decode(), "commits": [one.to_json() for one in details]}
-            return make_reading(_format(asked), log_lines(details), body, following=following)
+            return make_reading(_format(query), log_lines(details), body, following=following)
 
-        return self._past.ask(uri, ask)
+        return self._history.ask(uri, ask)
 
-    def commit(self, asked: Asked) -> Reading:
+    def commit(self, query: Query) -> Reading:
         """Return one commit, and what it changed since its first parent."""
-        uri = _uri(f"git://commit/{quote(asked['id'], PATH_SAFE)}", asked)
+        uri = _uri(f"git://commit/{quote(query['id'], PATH_SAFE)}", query)
 
         def ask(repository: Repository) -> Reading:
             history = repository.history
-            commit = history.commit(resolve(repository, asked["id"]))
+            commit = history.commit(resolve(repository, query["id"]))
             details = details_of(history, commit)
             parent = commit.parents[0] if commit.parents else None
             old = None if parent is None else history.commit(parent).tree
-            found = compare_trees(repository, (old, commit.tree), (), self._shows, _skip(asked))
+            found = compare_trees(repository, (old, commit.tree), (), self._shows, _skip(query))
             following = None if found.following is None else with_query(uri, skip=found.following)
             head = commit_head(details) if not found.skip else f"commit {commit.id.decode()}\n"
             note = "Compared with the first parent.\n" if len(commit.parents) > 1 else ""
@@ -72,14 +72,14 @@ class Answers:
             compared = {"compared_with": None if parent is None else parent.decode()}
             body = {**details.to_json(), **compared, **found.to_json(len(repository.folder.prefix))}
             text = f"{head}\n{note}{found.text()}"
-            return make_reading(_format(asked), text, body, "text/plain", following, commit.id.decode())
+            return make_reading(_format(query), text, body, "text/plain", following, commit.id.decode())
 
-        return self._past.ask(uri, ask)
+        return self._history.ask(uri, ask)
 
-    def diff(self, asked: Asked) -> Reading:
+    def diff(self, query: Query) -> Reading:
         """Return what changed between two revisions."""
-        wanted = asked["range"]
-        uri = _uri(f"git://diff/{quote(wanted, PATH_SAFE)}", asked)
+        wanted = query["range"]
+        uri = _uri(f"git://diff/{quote(wanted, PATH_SAFE)}", query)
         old, dots, new = wanted.partition("..")
         if not dots or new.startswith("."):
             message = f"Invalid parameter: range={echo(wanted)} (expected A..B, as in git://diff/HEAD~3..HEAD)"
@@ -88,56 +88,56 @@ class Answers:
         def ask(repository: Repository) -> Reading:
             commits = [resolve(repository, name) for name in (old, new)]
             before, after = (repository.history.commit(commit).tree for commit in commits)
-            found = compare_trees(repository, (before, after), (), self._shows, _skip(asked))
+            found = compare_trees(repository, (before, after), (), self._shows, _skip(query))
             following = None if found.following is None else with_query(uri, skip=found.following)
             names = {"from": commits[0].decode(), "to": commits[1].decode()}
             body = {**names, **found.to_json(len(repository.folder.prefix))}
             etag = "..".join(names.values())
-            return make_reading(_format(asked), found.text(), body, "text/x-diff", following, etag)
+            return make_reading(_format(query), found.text(), body, "text/x-diff", following, etag)
 
-        return self._past.ask(uri, ask)
+        return self._history.ask(uri, ask)
 
     # Refs
 
-    def branches(self, asked: Asked) -> Reading:
+    def branches(self, query: Query) -> Reading:
         """Return a page of branches: those of this repository, then those of others."""
 
         def ask(repository: Repository) -> Reading:
             head = read_head_or_nothing(repository)
             own = list_refs(repository, "refs/heads/")
             others = [ref for ref in list_refs(repository, "refs/remotes/") if not ref.name.endswith("/HEAD")]
-            return _refs(repository, "branches", [*own, *others], asked, head)
+            return _refs(repository, "branches", [*own, *others], query, head)
 
-        return self._past.ask("git://branches", ask)
+        return self._history.ask("git://branches", ask)
 
-    def tags(self, asked: Asked) -> Reading:
+    def tags(self, query: Query) -> Reading:
         """Return a page of tags."""
-        return self._past.ask(
+        return self._history.ask(
             "git://tags",
-            lambda repository: _refs(repository, "tags", list_refs(repository, "refs/tags/"), asked, ""),
+            lambda repository: _refs(repository, "tags", list_refs(repository, "refs/tags/"), query, ""),
         )
 
-    def offered(self, value: str, variable: str) -> Sequence[str]:
-        """Return branches and tags that begin with a text; those for a range end or go on after `..`."""
+    def completions(self, value: str, variable: str) -> Sequence[str]:
+        """Return the branches and tags that begin with a text; for a range, with `..` or after the given `A..`."""
         before, dots, begun = value.rpartition("..")
         end = ".." if variable == "range" and not dots else ""
 
         def ask(repository: Repository) -> list[str]:
             refs = [ref for kind in ("refs/heads/", "refs/tags/") for ref in list_refs(repository, kind)]
             names = [ref.name for ref in refs if ref.name.startswith(begun) and ref.name.isprintable()]
-            return [f"{before}{dots}{name}{end}" for name in names[:MAX_OFFERED]]
+            return [f"{before}{dots}{name}{end}" for name in names[:MAX_COMPLETED_REFS]]
 
         try:
-            return self._past.ask("git://log", ask)
+            return self._history.ask("git://log", ask)
         except CarrelError:
             return ()
 
     # The work tree
 
-    def status(self, asked: Asked) -> Reading:
+    def status(self, query: Query) -> Reading:
         """Return the files that differ from the last commit, as stored: no filter runs."""
-        skip = _skip(asked)
-        uri = _uri("git://status", asked)
+        skip = _skip(query)
+        uri = _uri("git://status", query)
 
         def ask(repository: Repository) -> Reading:
             found = read_status(repository, user_excludes(self._environment))
@@ -151,16 +151,18 @@ class Answers:
             at = "nothing is committed yet" if found.head is None else f"at {short(found.head)}"
             lines = [f"On {one_line(found.branch)}, {at}."]
             lines += [left_out_line(left_out)] if left_out else []
-            lines += [f"{found.unsure} changed or not: a filter may apply, and none is run."] if found.unsure else []
+            lines += (
+                [f"{found.unsure} could not be compared: a filter may apply, and none is run."] if found.unsure else []
+            )
             lines += [] if shown else ["Nothing differs."]
             lines += [f"{one.letters} {_below(one, prefix)}" for one in page]
             files = [{"path": _below(one, prefix), "staged": one.staged, "changed": one.changed} for one in page]
             head = None if found.head is None else found.head.decode()
             body = {"branch": found.branch, "head": head, "files": files, "total": len(shown)}
             body |= {"left_out": left_out, "unsure": found.unsure}
-            return make_reading(_format(asked), "".join(f"{line}\n" for line in lines), body, following=following)
+            return make_reading(_format(query), "".join(f"{line}\n" for line in lines), body, following=following)
 
-        return self._past.ask(uri, ask)
+        return self._history.ask(uri, ask)
 
 
 def _below(state: FileState, prefix: tuple[str, ...]) -> str:
@@ -175,10 +177,10 @@ def read_head_or_nothing(repository: Repository) -> str:
         return ""
 
 
-def _refs(repository: Repository, kind: str, refs: Sequence[Ref], asked: Asked, current: str) -> Reading:
-    skip = _skip(asked)
+def _refs(repository: Repository, kind: str, refs: Sequence[Ref], query: Query, current: str) -> Reading:
+    skip = _skip(query)
     page = refs[skip : skip + PAGE]
-    following = with_query(_uri(f"git://{kind}", asked), skip=skip + PAGE) if skip + PAGE < len(refs) else None
+    following = with_query(_uri(f"git://{kind}", query), skip=skip + PAGE) if skip + PAGE < len(refs) else None
     lines, rows = [], []
     for ref in page:
         name = one_line(ref.name)
@@ -190,7 +192,7 @@ def _refs(repository: Repository, kind: str, refs: Sequence[Ref], asked: Asked, 
         lines.append(f"{mark}{name} {shown}\n")
         rows.append(row)
     text = "".join(lines) or f"There are no {kind}.\n"
-    return make_reading(_format(asked), text, {kind: rows, "total": len(refs)}, following=following)
+    return make_reading(_format(query), text, {kind: rows, "total": len(refs)}, following=following)
 
 
 def _commit_of(repository: Repository, name: Id) -> tuple[object, str]:
@@ -204,19 +206,19 @@ def _commit_of(repository: Repository, name: Id) -> tuple[object, str]:
     return details.to_json(), log_lines([details]).rstrip("\n")
 
 
-def _uri(uri: str, asked: Asked) -> str:
+def _uri(uri: str, query: Query) -> str:
     """Return a URI with the parameters that were given."""
-    given = {name: asked[name] for name in ("at", "skip", "format") if name in asked}
+    given = {name: query[name] for name in ("at", "skip", "format") if name in query}
     return with_query(uri, **given) if given else uri
 
 
-def _skip(asked: Asked) -> int:
-    number = parse_number("skip", asked.get("skip", "0"))
+def _skip(query: Query) -> int:
+    number = parse_number("skip", query.get("skip", "0"))
     if number > MAX_SKIPPED:
         message = f"Invalid parameter: skip={number} (at most {MAX_SKIPPED})"
         raise BadArgument(message, data={"parameter": "skip"})
     return number
 
 
-def _format(asked: Asked) -> str:
-    return asked.get("format", "text")
+def _format(query: Query) -> str:
+    return query.get("format", "text")

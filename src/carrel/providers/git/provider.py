@@ -7,8 +7,8 @@ git://branches{?skip,format}           branches, with their newest commits
 git://tags{?skip,format}               tags, with their commits
 git://status{?skip,format}             what differs from the last commit
 
-Files that `workspace://` does not serve are counted and not named. `workspace:///PATH?at=REV` and its kin have the
-history of one path.
+Files that `workspace://` does not serve are counted, not named. `workspace:///PATH` with `?at=REV`, `?diff`, `?blame`
+or `?log` returns the history of one path.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,13 +56,13 @@ class GitHistory(Provider):
         )
 
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield the four that need no variable."""
+        """Yield the four resources that need no variable."""
         for uri, title, description in _LISTED:
             if uri > after:
                 yield Resource(uri, uri.removeprefix("git://"), description, "text/plain", title=title)
 
     def documents(self) -> Iterator[Document]:
-        """Yield nothing: search finds what is there now."""
+        """Yield nothing: search finds the present state, not the history."""
         return iter(())
 
     def document_changes(self, since: object) -> DocumentChanges:
@@ -72,31 +72,31 @@ class GitHistory(Provider):
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Sequence[str]:
         """Return the branches and tags that begin with a text; after `A..`, for the second revision."""
         del template, context
-        return self._answers().offered(value, variable) if variable in ("at", "id", "range") else ()
+        return self._answers().completions(value, variable) if variable in ("at", "id", "range") else ()
 
-    def read_log(self, **asked: str) -> Unread:
+    def read_log(self, **query: str) -> Unread:
         """Return a page of commits."""
-        return Unread(lambda: self._answers().log(asked))
+        return Unread(lambda: self._answers().log(query))
 
-    def read_commit(self, **asked: str) -> Unread:
+    def read_commit(self, **query: str) -> Unread:
         """Return one commit, and what it changed."""
-        return Unread(lambda: self._answers().commit(asked))
+        return Unread(lambda: self._answers().commit(query))
 
-    def read_diff(self, **asked: str) -> Unread:
+    def read_diff(self, **query: str) -> Unread:
         """Return what changed between two revisions."""
-        return Unread(lambda: self._answers().diff(asked))
+        return Unread(lambda: self._answers().diff(query))
 
-    def read_branches(self, **asked: str) -> Unread:
+    def read_branches(self, **query: str) -> Unread:
         """Return a page of branches."""
-        return Unread(lambda: self._answers().branches(asked))
+        return Unread(lambda: self._answers().branches(query))
 
-    def read_tags(self, **asked: str) -> Unread:
+    def read_tags(self, **query: str) -> Unread:
         """Return a page of tags."""
-        return Unread(lambda: self._answers().tags(asked))
+        return Unread(lambda: self._answers().tags(query))
 
-    def read_status(self, **asked: str) -> Unread:
+    def read_status(self, **query: str) -> Unread:
         """Return the files that differ from the last commit."""
-        return Unread(lambda: self._answers().status(asked))
+        return Unread(lambda: self._answers().status(query))
 
     def _answers(self) -> "Answers":
         from carrel.providers.git.answers import Answers  # only if somebody asks

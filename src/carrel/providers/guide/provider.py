@@ -11,11 +11,12 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from carrel.catalog.access import AUDIT
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.pages import groups_of
 from carrel.catalog.routes import Mounted
 from carrel.core.bounded_calls import BoundedCalls
-from carrel.core.errors import CarrelError
+from carrel.core.errors import CarrelError, NotFound, RequestError
 from carrel.core.faults import attempt
 from carrel.core.model import Annotations, Resource, Text
 from carrel.core.printable import printable_line
@@ -38,6 +39,9 @@ INSTRUCTIONS: Final = (
     "Read carrel://guide first: it lists what is here, explains the URIs and how to read parts."
 )
 
+_NO_AUDIT: Final = (
+    "There is no audit record here: it belongs to a team's store, and this desk has none ([store] url in its settings)"
+)
 _TITLE_LENGTH: Final = 60
 _LATE: Final = "does not answer"
 _FAILED: Final = "failed to report its health; see the server's log"
@@ -114,6 +118,11 @@ class Guide(Provider):
             replace(health, meta={"dev.carrel/instance": self._catalog.instance}),
         )
         return (entry for entry in every if (entry.sort_key or entry.uri) > after)
+
+    def refusal(self, uri: str, error: RequestError) -> CarrelError:
+        """Say why there is no audit record, where a desk has none."""
+        is_missing = isinstance(error, NotFound) and uri.partition("?")[0] == AUDIT
+        return NotFound(uri, _NO_AUDIT) if is_missing else error
 
     def documents(self) -> Iterator[Document]:
         """Yield nothing: the guide describes what search finds."""

@@ -82,7 +82,7 @@ def _names(logs: PushedFolder) -> list[Key]:
 
 
 def _load(logs: PushedFolder, key: Key) -> tuple[bytes, int]:
-    """Return the bytes of a log, and the time of its last change; nothing if it went meanwhile."""
+    """Return the bytes of a log, and the time of its last change; empty if it was removed meanwhile."""
     with (
         contextlib.suppress(OSError),
         spool.opened(logs.root, key[0]) as folder,

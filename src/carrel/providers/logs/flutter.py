@@ -33,7 +33,7 @@ _BUILT: Final = {
     "windows": ("build/windows/x64/runner/{Mode}", "build/windows/runner/{Mode}"),
     "linux": ("build/linux/x64/{mode}/bundle", "build/linux/arm64/{mode}/bundle"),
 }
-"""Where a build puts its result."""
+"""The place of a build's result."""
 
 Debug = Annotated[bool, Argument(description="Debug mode.")]
 Profile = Annotated[bool, Argument(description="Profile mode.")]
@@ -145,7 +145,7 @@ def _find_target(project: Project, given: str) -> str:
 
 
 def _find_served(read: Callable[[str], Reading], uri: str) -> str | None:
-    """Return the path of a file that the catalog serves; None where it serves no files."""
+    """Return the path of a file that the catalog serves; None if it serves no files."""
     try:
         reading = read(f"{uri}?start=0&length=0")
     except CarrelError as error:
@@ -178,12 +178,12 @@ def find_executable(project: Project, executable: str) -> str | None:
         places = [os.path.join(project.root, executable)]
     else:
         folders = project.environment.get("PATH", os.defpath).split(os.pathsep)
-        # A relative folder in PATH depends on the working folder of the server, and is not meant.
+        # A relative folder in PATH would depend on the working folder of the server, so it is not used.
         places = [os.path.join(folder, executable) for folder in folders if os.path.isabs(folder)]
     return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
 
 
 def build_path(project: Project, options: FlutterOptions) -> str | None:
-    """Return the path of what a build made, relative to the root, if it exists."""
+    """Return the path of a build's result, relative to the root, if it exists."""
     paths = (path.format(mode=options.mode, Mode=options.mode.capitalize()) for path in _BUILT[options.platform])
     return next((path for path in paths if os.path.exists(os.path.join(project.root, path))), None)

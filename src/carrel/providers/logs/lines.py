@@ -76,7 +76,7 @@ class Assembler:
     def skip(self, data: bytes) -> tuple[int, int] | None:
         """Return the number of whole lines and their bytes, without making lines of them.
 
-        Return None if they must be fed after all, because the text after them may depend on them.
+        Return None if they must be passed to `feed`, because the text after them may depend on them.
         """
         is_clean = not (self._carry or self._is_in_string or self._has_return or self._is_continued or self._lost)
         if not is_clean or self._decoder.getstate()[0] or not _is_plain(data, self._max_bytes - self._held - 1):
@@ -142,7 +142,7 @@ class Assembler:
         self._held = self._lost = 0
 
     def _release(self, *, is_partial: bool) -> list[LogLine]:
-        """Return the unfinished line; nothing if only the end of a line that was returned before is left."""
+        """Return the unfinished line; nothing if only the end of an already returned line is left."""
         text, lost = "".join(self._parts), self._lost
         is_continued, self._is_continued = self._is_continued, is_partial
         self._forget()
@@ -153,7 +153,7 @@ class Assembler:
         return [make_line(text, lost, self._max_bytes, is_partial=is_partial)]
 
     def _whole(self, texts: list[str]) -> list[LogLine]:
-        """Return lines that came complete."""
+        """Return lines that arrived complete."""
         texts = [_last_part(text.split("\r")) if "\r" in text else text for text in texts]
         if self._redact is not None:
             texts = self._redact(texts)
@@ -167,7 +167,7 @@ class Assembler:
 
 
 def make_line(text: str, lost: int, max_bytes: int, *, is_partial: bool) -> LogLine:
-    """Return a line of a log; one that is too long, or of which `lost` bytes are gone already, is cut and says so."""
+    """Return a line of a log. A line that is too long, or has lost bytes already, is cut and ends with a note."""
     data = text.encode()
     total = len(data) + lost
     if total <= max_bytes - 1:

@@ -19,7 +19,7 @@ State = Literal["running", "exited", "stopped", "timed-out", "cancelled", "not-s
 KINDS: Final[tuple[Kind, ...]] = ("build", "run")
 STREAMS: Final[tuple[Stream, ...]] = ("out", "err")
 LEAST_BYTES: Final = 64
-"""Room for a cut line and its mark."""
+"""Minimum bytes of a log: enough for a cut line and its mark."""
 RUNNING_TTL_MS: Final = 0
 ENDED_TTL_MS: Final = 60_000
 
@@ -32,9 +32,9 @@ class Bounds(Value, frozen=True):
     redact: bool = True
 
     def check(self) -> "Bounds":
-        """Return itself, or raise `ConfigError` for bounds that are too small."""
+        """Return these bounds; raise `ConfigError` if they are too small."""
         if self.max_bytes < LEAST_BYTES or self.max_entries < 1:
-            raise ConfigError(f"[logs]: max_bytes is at least {LEAST_BYTES}, max_entries at least 1")
+            raise ConfigError(f"[logs]: max_bytes must be at least {LEAST_BYTES}, max_entries at least 1")
         return self
 
     def ring(self) -> Ring:
@@ -50,20 +50,28 @@ class Bounds(Value, frozen=True):
 
 
 class Retention(Value, frozen=True):
-    """How many logs of other machines are kept, for how long, and how many bytes they may have on disk."""
+    """How many logs of other machines are kept, for how long, and how many bytes they may have on disk.
+
+    `share` is how much of the number and of the bytes one caller may have, in percent.
+    """
 
     max_logs: int
     days: int
     total_bytes: int
+    share: int = 100
 
 
 class LogOrigin(Value, frozen=True):
-    """Where a log was sent from. `key` is the hash of the sender's secret: only the sender may add to the log."""
+    """Where a log was sent from.
+
+    `key` is the hash of the sender's secret: only the sender may add to the log. `caller` is whose token was used.
+    """
 
     branch: str = ""
     commit: str = ""
     job: str = ""
     key: str = ""
+    caller: str = ""
 
     def meta(self) -> dict[str, object]:
         """Return the `_meta` of a list entry and of a read."""
@@ -201,7 +209,7 @@ class Log:
         return self._enter(self._assemblers[stream].flush(is_end=is_end), stream)
 
     def say(self, text: str) -> None:
-        """Add a line of Carrel's own, such as the reason why the program was not started."""
+        """Add a line by Carrel itself, such as the reason why the program was not started."""
         self._enter([LogLine(text, len(text.encode()) + 1)], "err")
 
     def end(self, state: State, exit_code: int | None) -> None:

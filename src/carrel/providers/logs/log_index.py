@@ -17,9 +17,9 @@ from carrel.providers.logs.spooled_log import SpoolBounds, SpooledLog, ended_fac
 from carrel.providers.logs.uris import ID
 
 READ_BACK: Final = 8
-"""Logs on disk that are remembered, so that a client that polls reads only the lines that were added."""
+"""Maximum number of logs on disk that are kept in memory, so that only added lines are read for a polling client."""
 MAX_SPOOLED: Final = 256
-"""The newest logs on disk of one kind that are listed: a stranger's folder may hold any number of files."""
+"""Maximum number of listed logs on disk of one kind, the newest: a hostile folder may have any number of files."""
 POLL_S: Final = 0.2
 _TRIES: Final = 3
 
@@ -43,7 +43,7 @@ class LogIndex:
     # Logs of this server's processes
 
     def open(self, kind: Kind, name: str, program: str) -> Log:
-        """Begin a log; the oldest ended logs make room."""
+        """Begin a log; drop the oldest ended logs if there are too many."""
         with self._lock:
             number = time_ns() // 1_000
             while any((one, f"{name}_{number}") in self._logs for one in KINDS):
@@ -68,7 +68,7 @@ class LogIndex:
         return self._logs.get((facts.kind, facts.id)) is log
 
     def report(self, log: Log, *, is_end: bool = False) -> None:
-        """Report that a log changed, and its folder too where it ended."""
+        """Report that a log changed; if it ended, its folder too."""
         for listener in tuple(self._listeners):
             listener.updated(log.facts.uri)
             if is_end:
@@ -120,7 +120,7 @@ class LogIndex:
         return facts
 
     def _facts_on_disk(self, kind: Kind, name: str) -> LogFacts | None:
-        """Return the facts of a log on disk, without its lines where the file has them counted."""
+        """Return the facts of a log on disk; its lines are read only if the file does not contain their counts."""
         with contextlib.suppress(OSError), spool.opened(self._root, kind) as folder:
             with spool.file(folder, name + spool.SUFFIX) as descriptor:
                 counted = ended_facts(descriptor, kind, name)

@@ -47,7 +47,7 @@ _REFUSED: Final = "the system refused to start it"
 
 
 class Launch(Value, frozen=True):
-    """A program to run: argument list, working folder, environment and time limit (0 is none)."""
+    """A program to run: argument list, working folder, environment and time limit (0 for no limit)."""
 
     argv: Sequence[str]
     cwd: str
@@ -191,7 +191,7 @@ class Processes:
             process.timeout_at = monotonic() + launch.timeout_s
 
     def _order(self, order: Callable[[], None]) -> None:
-        """Have the thread call `order`; start the thread if it does not run. Without children nothing is done."""
+        """Let the thread call `order`; start the thread if it does not run. Do nothing if there are no children."""
         with self._lock:
             if not self._alive:
                 return
@@ -332,7 +332,7 @@ class Processes:
     # Time
 
     def _begin_end(self, process: Process, end: End) -> None:
-        """Send TERM to a group, once; also to what an ended child has left in it."""
+        """Send TERM to a group, once; also to the processes that an ended child left in it."""
         if process.signal is not None or process.is_released:
             return
         if process.exit_code is None and not process.is_over:

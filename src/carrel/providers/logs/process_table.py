@@ -22,7 +22,7 @@ class Limit(Value, frozen=True):
 
 
 class LimitReached(CarrelError):
-    """One more process would pass a limit; the message names the limit and the running processes."""
+    """A limit for running processes is reached; the message names the limit and the processes."""
 
     def __init__(self, key: str, most: int, running: list["Run"]) -> None:
         super().__init__(f"Limit reached: {key} = {most}; running: {', '.join(run.id for run in running) or 'none'}")

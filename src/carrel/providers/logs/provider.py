@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 MAX_CHILDREN: Final = 1_000
 _LEAST_LINE: Final = 64
-"""Bytes of a log from another machine for each line that is kept of it."""
+"""Bytes that a log from another machine may have for each line that is kept of it."""
 
 
 class Logs(Provider):
@@ -85,6 +85,7 @@ class Logs(Provider):
         pushed_logs: Ceiling = Ceiling(200),
         pushed_days: Ceiling = Ceiling(30),
         pushed_total_bytes: Ceiling = Ceiling(268_435_456),
+        pushed_share: Ceiling = Ceiling(50),
         flutter: FlutterSettings | None = None,
         processes: ProcessSettings | None = None,
         commands: dict[str, CommandSettings] | None = None,
@@ -93,6 +94,8 @@ class Logs(Provider):
         for key, count in (("max_logs", max_logs), ("pushed_logs", pushed_logs)):
             if count < 1:
                 raise ConfigError(f"[logs] {key}: expected a whole number, 1 or more")
+        if not 1 <= pushed_share <= 100:
+            raise ConfigError("[logs] pushed_share: expected a whole number from 1 to 100")
         check_commands(project.root, commands or {})
         self._project = project
         self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
@@ -100,7 +103,7 @@ class Logs(Provider):
         pushed = Bounds(pushed_max_bytes, max(1, pushed_max_bytes // _LEAST_LINE), redact).check()
         self._bounds = SpoolBounds(own, pushed)
         self._index = LogIndex(project.root, self._bounds, max_logs)
-        self._retention = Retention(pushed_logs, pushed_days, pushed_total_bytes)
+        self._retention = Retention(pushed_logs, pushed_days, pushed_total_bytes, pushed_share)
         self._pushed: PushedLogs | None = None
         self._team = None if project.store is None else self._open_team(project.store, max_logs)
         self._made: ProcessTools | None = None
@@ -171,13 +174,13 @@ class Logs(Provider):
             raise NotFound(uri)
         if self._team is not None:
             if self._index.snapshot(kind, id) is not None:
-                raise Conflict(f"There is a log {id} of this machine; choose another name")
-            return self._team[0].append(kind, id, data)
+                raise Conflict(f"This machine already has a log {id}; choose another name")
+            return self._team[0].append(kind, id, data).answer()
         if self._pushed is None:
             from carrel.providers.logs.pushed_logs import PushedLogs  # loaded where logs are sent
 
             self._pushed = PushedLogs(self._project.root, self._bounds, self._retention)
-        return self._pushed.append(kind, id, data)
+        return self._pushed.append(kind, id, data).answer()
 
     def fingerprint_of_log(self, kind: Kind, query: LogQuery, uri: str, **name: str) -> str | None:
         """Return the ETag of a log; None if there is no such log."""
@@ -199,7 +202,7 @@ class Logs(Provider):
         return logs, TeamLogIndex(logs, self._bounds, max_logs)
 
     def _refresh(self) -> None:
-        """See what other replicas were sent; while the store is away, lists have what was known before."""
+        """Fetch the logs that other replicas received; while the store is not reachable, keep the last known ones."""
         if self._team is not None:
             with suppress(ProviderError):
                 self._team[0].refresh()
@@ -214,7 +217,7 @@ class Logs(Provider):
         return [known[uri] for uri in sorted(known)]
 
     def _snapshot(self, kind: Kind, name: str) -> "Snapshot | None":
-        """Return a log at this moment, or None; raise if only the store could have it, and it is away."""
+        """Return a log at this moment, or None; raise if it may be in the store, and the store is not reachable."""
         own = self._index.snapshot(kind, name)
         if own is not None or self._team is None:
             return own
@@ -316,7 +319,7 @@ class Logs(Provider):
 
 
 def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) -> Reading:
-    """Return the part of a log that a query asks for."""
+    """Return the requested part of a log."""
     shown: Sequence[LogEntry] = entries
     since = query.since or 0
     if since:

@@ -9,7 +9,7 @@ from typing import Final
 
 MARK: Final = "[redacted]"
 MAX_KEY_LINES: Final = 200
-"""Lines after which a private key without an end counts as ordinary text again."""
+"""Number of lines after which a private key without an end is taken for ordinary text again."""
 
 _ASSIGNED: Final = r"(?:=[\"']?|[\"'][ \t]*[:=][ \t]*[\"']))(?!\[redacted\])[^\s\"'&;,]{6,}"
 _SHAPES: Final = (

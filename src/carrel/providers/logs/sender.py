@@ -1,7 +1,8 @@
-"""Sends the log of a command to another desk while the command runs.
+"""Send the log of a command to another desk while the command runs.
 
-Output becomes lines here, without secrets, and waits in a bounded ring. One thread sends what the desk does not have
-yet, as `pushed_logs` expects it. If the desk cannot be reached, the command goes on, and the thread tries again.
+Output is split into lines, secrets are removed, and the lines wait in a bounded ring. One thread sends the lines that
+the desk does not have yet, in the form of `spool_lines`. If the desk cannot be reached, the command continues, and the
+thread tries again.
 """
 
 import json
@@ -15,20 +16,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 from carrel.core.errors import ConfigError, Unreachable
 from carrel.providers.logs.log import STREAMS, Bounds, Kind, LogOrigin, State, now_ms
 from carrel.providers.logs.ring import LogLine, Stream
-from carrel.providers.logs.spool_lines import ORIGIN_KEYS, End, dropped_line, end_line, entry_line
+from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line
 from carrel.providers.logs.spooled_log import HEARTBEAT_S
 
 if TYPE_CHECKING:
     from carrel.providers.logs.lines import Assembler
 
 MAX_BYTES: Final = 4_194_304
-"""Bytes of lines that wait while the desk cannot be reached; the oldest are dropped then."""
+"""Maximum bytes of lines that wait while the desk cannot be reached; above it, the oldest are dropped."""
 BATCH_BYTES: Final = 262_144
 GATHER_S: Final = 0.3
-"""How long lines are gathered before they are sent."""
+"""How long lines are collected before they are sent."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 END_S: Final = 30.0
-"""How long the end waits for a desk that was reached before."""
+"""How long `end` waits for a desk that answered before."""
 NEVER_REACHED_S: Final = 3.0
 
 
@@ -49,7 +50,7 @@ class LogSender:
     def __init__(
         self, to: Receiver, kind: Kind, log_id: str, program: str, origin: LogOrigin, warn: Callable[[str], None]
     ) -> None:
-        """`warn` gets the first problem, and no other."""
+        """Prepare a log; `warn` is called with the first problem only."""
         bounds = Bounds(MAX_BYTES, MAX_BYTES // 64, redact=True)
         sent = _with_key(origin, secrets.token_urlsafe(24))
         self._path = f"/logs/{kind}/{log_id}"
@@ -131,7 +132,7 @@ class LogSender:
             self._warn = None
 
     def _wait_for_lines(self) -> None:
-        """Wait until there is something to send, and then a moment for more of it."""
+        """Wait until there is something to send, and then a moment for more lines."""
         with self._changed:
             if self._is_begun:
                 self._changed.wait_for(lambda: self._ring.newest > self._newest or self._end is not None, HEARTBEAT_S)
@@ -147,7 +148,7 @@ class LogSender:
         answer = self._to.post(self._path, body)
         newest = answer.get("newest")
         if not isinstance(newest, int):
-            raise ConfigError("it answered something else: is that the address of a Carrel desk?")
+            raise ConfigError("the answer is not that of a Carrel desk; check the address")
         with self._changed:
             self._newest, self._is_begun = newest, True
             self._is_done = is_all and self._end is not None and newest >= self._ring.newest
@@ -173,8 +174,8 @@ class LogSender:
 
 
 def _with_key(origin: LogOrigin, key: str) -> dict[str, str]:
-    """Return where a log comes from, as its header has it, with the sender's key."""
-    return {**{name: str(getattr(origin, name)) for name in ORIGIN_KEYS}, "key": key}
+    """Return the origin of a log in the form of its header, with the sender's key."""
+    return {**{name: str(getattr(origin, name)) for name in SENT_KEYS}, "key": key}
 
 
 _GITHUB: Final = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME"), ("GITHUB_SHA",), ("GITHUB_JOB",)

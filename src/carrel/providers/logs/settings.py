@@ -61,7 +61,7 @@ class CommandSettings(Section, frozen=True):
         given = self.env or {}
         words = (*self.argv, self.cwd, *given, *given.values())
         if any("\0" in word for word in words) or any("=" in name for name in given):
-            raise ConfigError("a NUL, or = in a variable's name, cannot be given to a program")
+            raise ConfigError("argv and env must not contain NUL, nor the name of a variable =")
         self.check(0, inf, "max_running", *(() if self.timeout_s is None else ("timeout_s",)))
 
     @property

@@ -2,7 +2,7 @@
 
 `.carrel/logs/<kind>/<id>.jsonl` has one JSON object a line: a header, entries, now and then the number of dropped ones,
 and an end. The writer holds a lock on the file: a locked log is running, one that is neither locked nor ended is lost.
-Torn and foreign lines are skipped. No link is followed, and folders of other users are not used.
+Incomplete and unknown lines are skipped. No link is followed, and folders of other users are not used.
 """
 
 import contextlib
@@ -179,7 +179,7 @@ def write(descriptor: int, text: str) -> int:
 
 
 def write_mirrored(folder: int, name: str, data: bytes, *, is_new: bool, modified_ns: int) -> int:
-    """Write a log as it is elsewhere, or add to it; return its inode. A new one replaces the old one when whole."""
+    """Write a copy of a log, or add to it; return its inode. A new log replaces the old one when it is complete."""
     written = f".{name}.new" if is_new else name + SUFFIX
     flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     flags |= os.O_CREAT | os.O_TRUNC if is_new else os.O_APPEND
@@ -232,10 +232,10 @@ def file(folder: int, name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-HEADER_BYTES: Final = 4_096
-"""Bytes at the beginning of a file in which its header stands."""
+HEADER_BYTES: Final = 8_192
+"""Bytes at the beginning of a file that contain its header."""
 _END_BYTES: Final = 1_024
-"""Bytes at the end of a file in which the line about the end stands."""
+"""Bytes at the end of a file that contain the line about the end."""
 
 
 def header_of(descriptor: int) -> Header | None:

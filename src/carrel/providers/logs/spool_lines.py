@@ -13,7 +13,7 @@ from carrel.providers.logs.log import STREAMS, LogFacts, LogOrigin, State
 from carrel.providers.logs.ring import LogEntry, LogLine, Stream
 
 MAX_LABEL: Final = 200
-"""Characters of a program's name, a branch and the like that are kept."""
+"""Maximum characters of the name of a program, a branch, a job or a commit; the rest is cut."""
 _STATES: Final = frozenset(get_args(State))
 
 
@@ -25,7 +25,7 @@ class Dropped(Value, frozen=True):
 
 
 class Header(Value, frozen=True):
-    """What a log is of. `origin` says which job of which machine sent it; None for a log of this machine."""
+    """The program of a log and its start. `origin` is the job that sent it; None for a log of this machine."""
 
     program: str
     started_ms: int
@@ -34,7 +34,7 @@ class Header(Value, frozen=True):
 
 
 class End(Value, frozen=True):
-    """How the process ended. `counts` are the facts of the whole log, if they were written down."""
+    """How the process ended. `counts` are the counts of the whole log, if the file contains them."""
 
     state: State
     exit_code: int | None
@@ -46,7 +46,7 @@ SpoolLine = Header | Dropped | LogEntry | End
 
 
 def parse(line: bytes) -> SpoolLine | None:
-    """Return what a line says, or None if it is torn or foreign."""
+    """Return the meaning of a line; None if it is incomplete or unknown."""
     try:
         given = json.loads(line)
     except (ValueError, RecursionError):
@@ -104,7 +104,9 @@ def _parse_origin(given: object) -> LogOrigin | None:
     return LogOrigin(**named)
 
 
-ORIGIN_KEYS: Final = ("branch", "commit", "job", "key")
+SENT_KEYS: Final = ("branch", "commit", "job", "key")
+ORIGIN_KEYS: Final = (*SENT_KEYS, "caller")
+"""What is kept of where a log comes from; of these, a sender gives all but the caller."""
 
 
 def header_line(facts: LogFacts) -> str:
@@ -118,7 +120,7 @@ def header_line(facts: LogFacts) -> str:
     }
     if facts.origin is not None:
         header["origin"] = {key: getattr(facts.origin, key) for key in ORIGIN_KEYS}
-    return f"{json.dumps(header)}\n"
+    return f"{json.dumps(header, ensure_ascii=False)}\n"  # shorter: the header has to fit `HEADER_BYTES`
 
 
 def dropped_line(entries: int, size: int) -> str:
@@ -144,7 +146,7 @@ def end_line(end: End) -> str:
 
 
 def is_count(value: Any) -> TypeGuard[int]:
-    """Return whether a value is a whole number from 0 on that JSON can carry."""
+    """Return whether a value is a whole number, 0 or more, that JSON can represent."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
 
 

@@ -1,4 +1,4 @@
-"""A log on disk as it is read: each line once, while its writer goes on."""
+"""Read a log on disk, each line once, while its writer continues."""
 
 import os
 from time import time
@@ -11,7 +11,7 @@ from carrel.providers.logs.spool import end_of, header_of
 from carrel.providers.logs.spool_lines import Dropped, End, Header, SpoolLine, parse
 
 LOST_S: Final = 120.0
-"""Silence after which the sender of a log counts as lost. A sender reports at least every `HEARTBEAT_S`."""
+"""Silence after which the sender of a log counts as lost. A sender sends a batch at least every `HEARTBEAT_S`."""
 HEARTBEAT_S: Final = 30.0
 
 
@@ -40,7 +40,7 @@ class SpooledLog:
         self.is_log = False
 
     def update(self, descriptor: int) -> None:
-        """Read what was added to the file."""
+        """Read the lines that were added to the file."""
         status = os.fstat(descriptor)
         if status.st_ino != self.inode or status.st_size < self._place:
             # A rewritten file holds everything that is kept, with the same numbers.
@@ -59,7 +59,7 @@ class SpooledLog:
         self.facts = replace(with_ring(self.facts, self.ring), modified_ms=status.st_mtime_ns // 1_000_000)
 
     def _take(self, line: SpoolLine | None) -> None:
-        """Add one line; skip a torn or foreign one."""
+        """Add one line; skip an incomplete or unknown one."""
         if isinstance(line, LogEntry):
             if line.seq > self.ring.newest and line.line.size <= self._chosen.max_bytes:
                 self.ring.restore(line)
@@ -77,7 +77,7 @@ class SpooledLog:
 
 
 def is_reporting(modified_s: float) -> bool:
-    """Return whether the sender of a log without an end still reports, by the time of its last batch."""
+    """Return whether the sender of a log without an end is still there, by the time of its last batch."""
     return time() - modified_s < LOST_S
 
 

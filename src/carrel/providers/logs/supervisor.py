@@ -159,7 +159,7 @@ def end_orphans(group: int) -> None:
 
 
 def descendants() -> list[int]:
-    """Return all living descendants; none where the system does not show them."""
+    """Return all living descendants; none if the system does not show them."""
     children: dict[int, list[int]] = {}
     for pid, parent, _ in living():
         children.setdefault(parent, []).append(pid)
@@ -187,7 +187,7 @@ def is_gone(group: int) -> bool:
 
 
 def living() -> "Iterator[tuple[int, int, int]]":
-    """Yield the id, the parent and the group of each living process; none where the system does not show them."""
+    """Yield the id, the parent and the group of each living process; none if the system does not show them."""
     names: list[str] = []
     attempt(lambda: names.extend(os.listdir("/proc")))
     for name in filter(str.isdigit, names):

@@ -1,15 +1,15 @@
-"""Logs that other machines send, in the team's store: every replica takes lines, and every replica serves them.
+"""Logs that other machines send, in the team's store: every replica receives lines, and every replica serves them.
 
-Each replica mirrors the logs in a private folder of the same layout as a project's, so that they are read and written
-by the same code as without a store. A batch is first added to the mirror, by the only writer of logs in all replicas;
-what it changed there goes to the store in the same transaction. If that fails, the mirror is thrown away.
+Each replica mirrors the logs in a private folder with the layout of a project's folder, so that the same code reads and
+writes them as without a store. The only writer of logs in all replicas adds a batch to its mirror first. Then it writes
+the changes of the mirror to the store in the same transaction. If that fails, the mirror is deleted.
 """
 
 import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from carrel.core.errors import ProviderError, RequestError
@@ -18,7 +18,7 @@ from carrel.core.store_address import StoreAddress
 from carrel.providers.logs import spool
 from carrel.providers.logs.log import KINDS, Kind, Retention
 from carrel.providers.logs.log_index import LogIndex, States
-from carrel.providers.logs.pushed_logs import PushedLogs
+from carrel.providers.logs.pushed_logs import Added, PushedLogs
 from carrel.providers.logs.spooled_log import SpoolBounds
 from carrel.providers.logs.uris import ID
 from carrel.stores.private_folder import PrivateFolder
@@ -68,21 +68,20 @@ class TeamLogs:
             [(generation,)] = session.execute("SELECT generation FROM generations WHERE kind = 'logs'").fetchall()
             self._follow(session, generation)
 
-    def append(self, kind: Kind, name: str, data: bytes) -> Mapping[str, object]:
-        """Add a batch to a log, which is begun if it does not exist; return its URI and its newest entry."""
-        refusal: ProviderError | None = None
-        answer: Mapping[str, object] = {}
+    def append(self, kind: Kind, name: str, data: bytes) -> Added:
+        """Add a batch to a log, which is begun if it does not exist; return what became of it."""
+        added: Added | ProviderError
         with self._writing() as session:
             try:
-                answer = self._pushed.append(kind, name, data)
-                session.record(f"logs://{kind}/{name}")
+                added = self._pushed.append(kind, name, data)
+                _record(session, added)
             except ProviderError as error:
                 if isinstance(error.__cause__, OSError):
                     raise
-                refusal = error  # there is no room; logs that were too old are removed all the same
-        if refusal is not None:
-            raise refusal
-        return answer
+                added = error  # there is no room, but old logs were removed and that is stored
+        if isinstance(added, ProviderError):
+            raise added
+        return added
 
     def restore(self, kind: Kind, name: str, data: bytes, modified_ns: int) -> None:
         """Write a whole log, in place of the old one."""
@@ -92,7 +91,7 @@ class TeamLogs:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[StoreSession]:
-        """Hold the lock of all writers, with a current mirror; store what is changed in the mirror meanwhile."""
+        """Hold the lock of all writers, with a current mirror; at the end, store the changes of the mirror."""
         with self._lock:
             try:
                 with self._database.writing("logs", WRITE_S) as session:
@@ -108,7 +107,7 @@ class TeamLogs:
                 raise
 
     def close(self) -> None:
-        """Remove the mirror and give the database back; a second call does nothing."""
+        """Remove the mirror and release the database; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             self._folder.close()
@@ -117,7 +116,7 @@ class TeamLogs:
     # From the store
 
     def _follow(self, session: StoreSession, generation: int) -> None:
-        """Apply what was written since the last look."""
+        """Apply the changes since the last query."""
         if generation < self._generation:  # another database under the address
             self._forget()
         rows = session.execute(_NEWS, (self._generation,)).fetchall()
@@ -141,7 +140,7 @@ class TeamLogs:
         self._known[key] = MirroredLog(version, size, inode, modified_ns)
 
     def _forget(self) -> None:
-        """Throw the mirror away: the next look fetches everything."""
+        """Delete the mirror; the next query fetches everything."""
         self._generation = -1
         self._known = {}
         self._pushed = PushedLogs(self.root, self._bounds, self._retention)
@@ -156,7 +155,8 @@ class TeamLogs:
             session.execute(f"DELETE FROM carrel_log_chunks WHERE {_NAME_KEY}", key)
             statement = f"UPDATE carrel_logs SET is_removed = true, size = 0, generation = ? WHERE {_NAME_KEY}"
             session.execute(statement, (session.generation, *key))
-            session.record(f"logs://{key[0]}/{key[1]}")
+            session.report(f"logs://{key[0]}/{key[1]}")
+            session.audit(f"logs://{key[0]}/{key[1]}", tool="logs.remove")
             del self._known[key]
         for key, status in present.items():
             known = self._known.get(key)
@@ -196,7 +196,7 @@ class TeamLogs:
 
 
 class TeamLogIndex(LogIndex):
-    """The logs of the team as they are served; a watcher looks at the store each time."""
+    """The logs of the team as they are served; a watcher queries the store each time."""
 
     def __init__(self, logs: TeamLogs, bounds: SpoolBounds, max_logs: int) -> None:
         super().__init__(logs.root, bounds, max_logs)
@@ -210,6 +210,15 @@ class TeamLogIndex(LogIndex):
             return self._seen  # nothing is known to have changed
         self._seen = super()._states()
         return self._seen
+
+
+def _record(session: StoreSession, added: Added) -> None:
+    """Report a batch to other servers; the beginning and the end of a log go to the audit record too."""
+    session.report(added.uri)
+    if added.before is None:
+        session.audit(added.uri, None, added.after, tool="logs.begin")
+    if added.has_ended:
+        session.audit(added.uri, added.before, added.after, tool="logs.end")
 
 
 def _state_of(status: os.stat_result) -> tuple[int, int, int]:

@@ -1,7 +1,7 @@
 """The tools that start, stop and list processes.
 
 No text of a request reaches the command line of a configured command; Flutter's command lines take checked values only.
-A process whose call was answered runs on until it ends, is stopped or times out.
+After its call was answered, a process keeps running until it ends, is stopped or times out.
 """
 
 import json
@@ -83,7 +83,7 @@ class ProcessTools:
         }
 
     def offered(self) -> tuple[Tool, ...]:
-        """Return the tools that can be used here and now."""
+        """Return the tools that can be used now."""
         tools = list(flutter_tools()) if self._executable() is not None else []
         if self._commands:
             tools.append(start_tool(self._commands))
@@ -236,7 +236,7 @@ def flutter_tools() -> tuple[Tool, ...]:
     return (
         Tool(
             "flutter.run",
-            "Start the app with `flutter run`. Answers soon; the app runs on and its output is the log resource.",
+            "Start the app with `flutter run`. Returns soon; the app keeps running. Its output is the log resource.",
             flutter.RUN.schema,
             title="Run the Flutter app",
             output_schema=_result(**_STARTED, processId=_TEXT, logResourceUri=_TEXT),
@@ -297,7 +297,7 @@ def process_tools() -> tuple[Tool, ...]:
 
 
 def _wait(run: Run, call: Call) -> None:
-    """Wait for the end; report the last line as progress, which comes ever nearer to the end."""
+    """Wait for the end, and report the last line as progress; the value rises but never reaches the total."""
     began = monotonic()
     reported = 0
     while not run.process.wait(_PROGRESS_S):
@@ -324,5 +324,5 @@ def _started(run: Run, **ids: str) -> ToolResult:
 def _answer(structured: Mapping[str, object], run: Run | None = None, *, is_error: bool = False) -> ToolResult:
     blocks: list[str | ResourceLink] = [json.dumps(structured, ensure_ascii=False)]
     if run is not None:
-        blocks.append(ResourceLink(run.log.facts.uri, run.id, "What it writes", "text/plain"))
+        blocks.append(ResourceLink(run.log.facts.uri, run.id, "Its output", "text/plain"))
     return ToolResult(tuple(blocks), structured, is_error=is_error)

@@ -1,4 +1,4 @@
-"""Log URIs: their spellings, and the part of a log that is asked for. Nothing here touches a log."""
+"""Log URIs: their spellings, and the query for a part of a log. No log is read here."""
 
 import re
 from typing import Annotated, Final
@@ -19,7 +19,7 @@ Count = Annotated[int, Argument(ge=0, le=10**15 - 1)]
 
 
 class LogQuery(Value, frozen=True):
-    """The part of a log that is asked for: at most one of a byte range, `tail` and `since`."""
+    """The requested part of a log: at most one of a byte range, `tail` and `since`."""
 
     start: Count | None = None
     length: Count | None = None
@@ -30,17 +30,17 @@ class LogQuery(Value, frozen=True):
 
     @property
     def range(self) -> Range | None:
-        """The byte range, if one is asked for."""
+        """The requested byte range, if there is one."""
         return None if self.start is None and self.length is None else Range(self.start or 0, self.length)
 
     @property
     def is_part(self) -> bool:
-        """Whether only the end is asked for, or only what is new."""
+        """Whether only the end or only the new lines are requested."""
         return self.tail is not None or self.since is not None
 
 
 class FolderQuery(Value, frozen=True):
-    """Where the listing of a folder goes on: after this name."""
+    """The name after which the listing of a folder continues."""
 
     after: str = ""
 
@@ -90,7 +90,7 @@ def _check_inside(names: list[str], uri: str) -> None:
 
 
 def _path(uri: str) -> str:
-    """Return what follows the scheme and up to three slashes: some hosts and URL libraries drop slashes."""
+    """Return the text after the scheme and up to three slashes: some hosts and URL libraries drop slashes."""
     path = uri.partition(":")[2]
     for _ in range(3):
         path = path.removeprefix("/")

@@ -1,8 +1,8 @@
 """The arguments of the tools: declared as records, checked, and cleaned for files.
 
-The docstring of a record is the description of its tool.
-Null counts as left out, a single string as a list of one, and an id may have the name of its kind. Other arguments are
-ignored: a save is not refused for them. A wrong argument raises `SageError` with its name.
+The docstring of a record is the description of its tool. Null counts as left out, a single string as a list of one,
+and an id may also be given under the name of its kind. Unknown arguments are ignored, so that they do not make a save
+fail. A wrong argument raises `SageError` with its name.
 """
 
 import re
@@ -78,7 +78,7 @@ class ListFailures(Value, frozen=True):
 
 
 class Guarded(Value, frozen=True, kw_only=True, rename={"if_match": "ifMatch"}):
-    """The argument that all tools have that write."""
+    """The argument of every tool that writes."""
 
     if_match: Annotated[str, Argument(description="Write nothing unless this is the item's ETag.")] | None = None
 

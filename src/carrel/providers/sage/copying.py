@@ -1,6 +1,6 @@
 """Copy a memory between a Sage folder and the team's store, or between two stores: every file, with its time.
 
-Files are written in small groups, each whole. A link inside the folder is copied as the file that it leads to.
+Files are written in small groups; each group is written as a whole. A link inside the folder is copied as its target.
 """
 
 import os
@@ -13,7 +13,7 @@ from carrel.stores.copying import CopyConflict, CopyReport, CopyUnverified
 
 KIND: Final = "sage"
 MAX_BYTES: Final = 16 * 1_048_576
-"""The size of one file: above the limits of all kinds of records."""
+"""Maximum size of one file: above the limits of all kinds of records."""
 
 MemoryFile = tuple[bytes, int]
 """The bytes of a file, and the time of its last change in nanoseconds."""
@@ -27,7 +27,7 @@ def copy_memory(source: SageMemory, target: SageMemory, *, replaces: bool) -> Co
         raise CopyConflict(KIND, others)
     new = [name for name in files if name not in known]
     stale = [name for name in files if name in known and name not in others and files[name] != known[name]]
-    # The index of a folder comes last: an item that it names is there before it.
+    # The index of a folder comes last, after all items that it names.
     for name in sorted((*new, *others, *stale), key=lambda name: (name.endswith("index.yaml"), name)):
         data, modified_ns = files[name]
         target.files.restore(tuple(name.split("/")), data, modified_ns)

@@ -1,4 +1,4 @@
-"""Writing files that are always whole: written to a temporary file, synced, renamed, and the folder synced.
+"""Write files as a whole: write to a temporary file, sync it, rename it, and sync the folder.
 
 A folder is opened one name at a time and never through a link. Files are 0600, new folders 0700. A killed process
 leaves each file old or new, and at most a temporary file, whose leading dot keeps it out of the list.
@@ -106,7 +106,7 @@ def _enter(handle: int, name: str, owner: int) -> int:
 
 
 def replace(handle: int, name: str, data: bytes, is_current: Callable[[], bool] = lambda: True) -> bool:
-    """Write a file in place of the old one, unless `is_current`, called last, is false; return whether it was."""
+    """Replace a file if `is_current`, called just before, returns true; return what it returned."""
     with reasons():
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
@@ -130,7 +130,7 @@ def create(handle: int, name: str, data: bytes) -> None:
 
 
 def _link(handle: int, written: str, name: str) -> None:
-    """Give a temporary file its name, if the name is free."""
+    """Link a temporary file to its name; raise `FileExistsError` if the name is taken."""
     try:
         os.link(written, name, src_dir_fd=handle, dst_dir_fd=handle, follow_symlinks=False)
     except OSError as error:

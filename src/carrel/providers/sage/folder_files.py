@@ -1,4 +1,4 @@
-"""How a memory is written: the interface, and its implementation for the Sage folder.
+"""Write a memory: the interface, and its implementation for the Sage folder.
 
 `team_files` has the implementation for the team's store. A path is a tuple of names below the memory.
 """
@@ -27,14 +27,14 @@ _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLO
 
 Path = tuple[str, ...]
 Check = Callable[[], None]
-"""Raises if the memory is not as a writer has read it. Called while no other writer can change it."""
+"""Raises if the memory changed since the writer read it. Called while no other writer can change it."""
 
 
 class MemoryFiles(Protocol):
     """Writes files of a memory, each whole or not at all; raises `WriteFailed`."""
 
     def shown(self, path: Path) -> str:
-        """Return a path for people."""
+        """Return a path to show to people."""
         ...
 
     def make(self, *folder: str) -> list[Path]:
@@ -152,7 +152,7 @@ def _read_index(folder: int, name: str, limit: int) -> tuple[Signature | None, s
 
 
 def text_of(name: str, data: bytes) -> str:
-    """Return the text of an index; raise `WriteFailed` if it is none."""
+    """Return the text of an index; raise `WriteFailed` if it is not text."""
     try:
         return decode(data)
     except BadFile as error:
@@ -180,9 +180,9 @@ def _locked(folder: int) -> Iterator[None]:
 
 @contextmanager
 def _alone(folder: int, check: Check | None) -> Iterator[None]:
-    """Keep other writers out of a folder, and call `check`, until its handle is closed.
+    """Lock a folder against other writers until its handle is closed, and call `check`.
 
-    Where a folder cannot be locked, as on some network disks, only writes without `check` are possible.
+    Some network disks have no locks; there, only writes without `check` are possible.
     """
     try:
         _lock(folder, "the folder is locked")
@@ -195,7 +195,7 @@ def _alone(folder: int, check: Check | None) -> Iterator[None]:
 
 
 def _lock(handle: int, reason: str) -> None:
-    """Lock what a handle is of, until it is closed; raise `WriteFailed` with the reason if it is not free in time."""
+    """Lock the file or folder of a handle until it is closed; raise `WriteFailed` with the reason after a timeout."""
     deadline = monotonic() + LOCK_S
     while True:
         try:

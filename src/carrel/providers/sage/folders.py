@@ -27,7 +27,7 @@ NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM)
 MAX_DEPTH: Final = 32
 CACHE_BYTES: Final = 4 * 1_048_576
 MAX_CACHED_BYTES: Final = 65_536
-"""How much is cached of one folder, and of one file: an item that was read is often read again."""
+"""Limits of the cache, for one folder and for one file: an item that was read is often read again."""
 _RECORD_BYTES: Final = 1_024
 """The size of a parsed file apart from its text."""
 
@@ -38,7 +38,7 @@ Signature = tuple[int, int, int]
 
 
 class FileMissing(BadFile):
-    """There is no such file; where a listing shows the reason, the file was there a moment ago."""
+    """There is no such file. In a listing the reason is an I/O error, because the file existed a moment ago."""
 
     def __init__(self) -> None:
         super().__init__("I/O error")
@@ -224,12 +224,12 @@ def scan(root: Root | None, segments: tuple[str, ...] = (), *, with_hidden: bool
                         continue
                     found.append(FoundName(entry.name, state.st_mode, signature_of(state)))
     except (OSError, SandboxError, ValueError):
-        pass  # what cannot be read has no names
+        pass  # a folder that cannot be read has no names
     return found
 
 
 def walk(root: Root | None, *, with_hidden: bool = False) -> Iterator[tuple[str, FoundName]]:
-    """Yield the path of everything below a folder but the folders themselves; a linked folder is not entered."""
+    """Yield the path of every name below a folder that is not a folder; a linked folder is not entered."""
     ahead: list[tuple[str, ...]] = [()]
     while ahead:
         segments = ahead.pop()

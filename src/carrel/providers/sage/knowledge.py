@@ -1,4 +1,4 @@
-"""Knowledge items: an index that says which exist, and a content file for each."""
+"""Knowledge items: an index of all items, and a content file for each."""
 
 import logging
 from collections.abc import Iterable, Iterator

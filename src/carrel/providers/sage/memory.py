@@ -23,7 +23,14 @@ from carrel.providers.sage.folder_files import FolderFiles, MemoryFiles
 from carrel.providers.sage.folders import FileMissing, LinkOutside, SageFolders, Signature, segments_of
 from carrel.providers.sage.knowledge import KnowledgeFolder
 from carrel.providers.sage.names import checked
-from carrel.providers.sage.record_files import parse_checkpoint, parse_failure, parse_legacy_checkpoint, read_mapping
+from carrel.providers.sage.record_files import (
+    content_of,
+    parse_checkpoint,
+    parse_failure,
+    parse_index,
+    parse_legacy_checkpoint,
+    read_mapping,
+)
 from carrel.providers.sage.record_folder import LEGACY, MARKDOWN, Ambiguous, RecordFolder
 from carrel.providers.sage.records import Checkpoint, FailureRecord, KnowledgeItem, from_fields
 from carrel.providers.sage.rendering import (
@@ -102,9 +109,11 @@ class SageMemory:
         self._open_folders()
         self._tuning = Tuning()
         self._tuning_signature: Signature | None = None
+        if self._team is not None:
+            self._team.versions = self
 
     def _open_folders(self) -> None:
-        """Have folders of which nothing is cached yet."""
+        """Create the folders, with empty caches."""
         self.system = SystemFiles(self.home, self.limit)
         # Of a Markdown and a YAML file with one stem, the Markdown file counts.
         parsers = {MARKDOWN: parse_checkpoint, LEGACY: parse_legacy_checkpoint}
@@ -126,7 +135,7 @@ class SageMemory:
         return self._team is not None
 
     def refresh(self) -> None:
-        """See what others wrote to the team's store; a folder is always read as it is now."""
+        """Fetch what others wrote to the team's store; a folder is always read as it is now."""
         if self._team is not None:
             self._team.refresh()
 
@@ -176,7 +185,7 @@ class SageMemory:
             raise _explain(kind, asked, error) from None
 
     def check_unchanged(self, kind: str, name: str, given: str) -> None:
-        """Raise `SageConflict` unless an item has an ETag, in any format. The caller keeps other writers away."""
+        """Raise `SageConflict` unless an item has the given ETag, in any format. The caller locks out other writers."""
         fresh = copy(self)
         fresh._open_folders()  # within one tick of the clock, another version may look like the cached one
         current = None
@@ -190,6 +199,33 @@ class SageMemory:
                 if matches(given, etag):
                     return
         raise SageConflict(f"sage://{kind}/{name}", given, current)
+
+    def etag_before(self, kind: str, name: str) -> str | None:
+        """Return the ETag of a system file or of knowledge; None if there is none. Others are never replaced."""
+        fresh = copy(self)
+        fresh._open_folders()  # as above
+        with suppress(BadFile):
+            if kind == "system":
+                return etag_of((Text(fresh._read_system(name).text),))
+            if kind == "knowledge" and name in fresh.knowledge.items():
+                return etag_of((Text(fresh._read(kind, name, self.format(None), resolves=True).text),))
+        return None
+
+    def etag_after(self, kind: str, name: str, data: bytes, index: bytes) -> str | None:
+        """Return the ETag of an item whose file gets these bytes, as its first reader will get it."""
+        form = self.format(None)
+        try:
+            text = decode(data, keeps_line_ends=kind == "system")
+            if kind == "checkpoint":
+                text = render_checkpoint(parse_checkpoint(text), name, form)
+            elif kind == "failure":
+                text = render_failure(parse_failure(text), name, form)
+            elif kind == "knowledge":
+                item = next(one for one in parse_index(decode(index)) if one.id == name)
+                text = render_knowledge(item, content_of(text), self.code.resolve(item), form)
+        except (BadFile, StopIteration):
+            return None
+        return etag_of((Text(text),))
 
     def _read(self, kind: str, name: str, form: Format, resolves: bool) -> ItemText:
         record: Checkpoint | FailureRecord | KnowledgeItem

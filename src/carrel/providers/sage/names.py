@@ -1,4 +1,4 @@
-"""Ids, file names and URIs: what a caller may ask for, and what a new item is called."""
+"""Ids, file names and URIs: check requested names, and make the names of new items."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ MAX_ID: Final = 100
 MAX_SLUG: Final = 40
 SLUG_SOURCE: Final = 50
 
-BAD_NAME: Final = "not a name that can be asked for"
+BAD_NAME: Final = "no URI can have this name"
 HIDDEN: Final = "name begins with a dot"
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9_./-]+")
@@ -49,7 +49,7 @@ def split_uri(uri: str) -> tuple[str, str, str | None] | None:
 
 
 def canonical(uri: str) -> str:
-    """Return a URI with its kind in lower case, well escaped, and only the parameters that count."""
+    """Return a URI with its kind in lower case, correct escapes, and no parameters but `format`."""
     scheme_of(uri)
     parts = split_uri(uri)
     if parts is None:

@@ -89,7 +89,7 @@ class Sage(Provider):
         return [route for end in _DESCRIPTIONS for route in self._routes_of(end)]
 
     def _routes_of(self, end: str) -> Iterator[Route]:
-        """Yield the route of a kind, and one for names with slashes, which are refused as names."""
+        """Yield the route of a kind, and one for names with slashes, so that the read can refuse them."""
         kind = end.partition("/")[0]
         name, title, description = _DESCRIPTIONS[end]
         given = (FORMAT, partial(self.fingerprint_of_item, kind), True)
@@ -127,7 +127,7 @@ class Sage(Provider):
         return state.hexdigest()
 
     def document_changes(self, since: object) -> DocumentChanges:
-        """Return all records if any file changed since a token, or nothing; their fingerprints are of their texts."""
+        """Return all records if any file changed since a token, else none; a fingerprint depends on the text."""
         token = self.list_fingerprint()
         if token == since:
             return DocumentChanges((), token=token, is_whole=False)
@@ -135,7 +135,7 @@ class Sage(Provider):
         newest = max(
             (found.signature[0] for name in FOLDERS for _, found in walk(self.memory.home.root(name))), default=0
         )
-        # What was written a moment ago may change once more and not show it: then all is looked at again.
+        # A file that was written a moment ago may change again with the same times: then all records are returned.
         return DocumentChanges(documents, token=token if time_ns() - newest > SETTLED_NS else None)
 
     def _fingerprint_of(self, uri: str) -> str:
@@ -227,7 +227,7 @@ class Sage(Provider):
         try:
             self.memory.refresh()
         except ProviderError:
-            return ""  # a conversation begins without its memory rather than not at all
+            return ""  # a conversation without its memory is better than none
         return SessionText(self._project, self.memory, *self._inject).text()
 
     def health(self) -> Meta:

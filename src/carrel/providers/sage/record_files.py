@@ -1,4 +1,4 @@
-"""Records read from the text of their files, and written as such. An unusable text raises `BadFile`.
+"""Parse records from the text of their files, and write that text. An unusable text raises `BadFile`.
 
 A text is escaped when it is written into a section, so that it cannot be read as a heading. Headings inside a code
 fence are text.

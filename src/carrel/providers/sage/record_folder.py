@@ -1,8 +1,8 @@
 """Checkpoints and failures: one file each, known by its stem, read again only when it changed.
 
-A file whose stem cannot be requested is left out. A `RecordFile` holds what finding and listing need; the record
-itself is read when it is needed. An id means an item by the first of these steps that has a match: the stem, the id
-inside the file, a part of either, their words.
+A file whose stem cannot be requested is left out. A `RecordFile` holds the facts for finding and listing; the record
+itself is read when it is needed. An id is compared, in this order, with the stem, the id inside the file, parts of
+both, and their words; the first comparison with a match decides.
 """
 
 import re
@@ -71,7 +71,7 @@ def time_of(text: str) -> int | None:
 
 
 class RecordFile:
-    """What is known of a file. `reason` says why it cannot be read; `summary` is for the list."""
+    """The known facts about a file. `reason` says why it cannot be read; `summary` is for the list."""
 
     __slots__ = ("id", "is_examined", "is_link", "name", "reason", "signature", "state", "stem", "summary", "when")
 

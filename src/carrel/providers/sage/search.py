@@ -1,7 +1,7 @@
 """Search over checkpoints, knowledge and failures; the index is brought up to date before each search.
 
-The engine is that of `carrel.search`: its words, its BM25, its file. Here are the fields with their weights, and how
-the two rankings are joined.
+The engine is that of `carrel.search`: its words, its BM25, its index file. This module has the fields with their
+weights, and joins the two rankings.
 """
 
 import os
@@ -22,7 +22,7 @@ from carrel.search.semantic import Embeddings, is_installed
 
 Engine = Literal["bm25", "hybrid", "substring"]
 FIELDS: Final = {"question": 4.0, "thesis": 5.0, "evidence": 2.0, "keywords": 6.0, "content": 1.0}
-"""What is searched, and how much a word there is worth."""
+"""The searched fields, each with the weight of a word in it."""
 WEIGHTS: Final = tuple(FIELDS.values())
 JOINED: Final = 50
 RANK_OFFSET: Final = 60
@@ -53,7 +53,7 @@ class SageSearch:
 
     def __init__(self, memory: SageMemory, environment: Mapping[str, str], wanted: Literal["auto", "bm25"]) -> None:
         self._memory = memory
-        # The folder of a shared memory is this process's alone: so is its index, which is in memory.
+        # The folder of a shared memory belongs to this process only, so its index is kept in memory.
         cache = None if memory.is_shared else cache_folder(environment)
         self._index = RecordIndex(index_path(cache, memory.home.path), WEIGHTS)
         self._embeddings = Embeddings(self._index) if wanted == "auto" and is_installed() else None
@@ -96,7 +96,7 @@ class SageSearch:
     # What is searched
 
     def _records(self, kind: str) -> tuple[Mapping[str, str], Reader]:
-        """Return the state of every item of a kind, and what reads one."""
+        """Return the state of every item of a kind, and a function that reads one."""
         if kind == "knowledge":
             return self._knowledge()
         if kind == "checkpoint":

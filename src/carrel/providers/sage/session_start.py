@@ -1,8 +1,8 @@
 """The text at the start of a conversation: the system files, and failures that are relevant to the project.
 
-It is the project's text and may come from a stranger. So it names its origin, is cleaned of hidden characters and of
-imitations of a host's prompts, and is no longer than what common hosts keep of a server's instructions after the
-guide's line. Only the user's own settings, or a project file that the user trusts, raise that limit.
+It is the project's text and may come from a stranger. So it names its origin, and hidden characters and imitations of
+a host's prompts are removed. Together with the guide's line it is no longer than the instructions that common hosts
+keep. Only the user's own settings, or a project file that the user trusts, raise that limit.
 """
 
 import json

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from carrel.core.store_address import StoreAddress
 from carrel.core.uri import quote
@@ -14,8 +15,22 @@ from carrel.stores.store_errors import StoreUnavailable
 _SCHEMES = {"system": "system", "checkpoints": "checkpoint", "knowledge": "knowledge", "failures": "failure"}
 
 
+class ItemVersions(Protocol):
+    """Returns the ETags of items for the audit record: those that a reader gets."""
+
+    def etag_before(self, kind: str, name: str) -> str | None:
+        """Return the ETag of an item as the folder has it; None if there is none."""
+        ...
+
+    def etag_after(self, kind: str, name: str, data: bytes, index: bytes) -> str | None:
+        """Return the ETag of an item whose file gets these bytes; `index` is the new index of knowledge."""
+        ...
+
+
 class TeamFiles:
     """Writes the memory of the team, and mirrors it in a private folder."""
+
+    versions: ItemVersions
 
     def __init__(self, address: StoreAddress) -> None:
         """Take the address of a database. Nothing is connected yet."""
@@ -33,7 +48,7 @@ class TeamFiles:
         self._mirror.refresh()
 
     def close(self) -> None:
-        """Remove the folder and give the database back; a second call does nothing."""
+        """Remove the folder and release the database; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             self._mirror.close()
@@ -56,7 +71,7 @@ class TeamFiles:
             for number in range(1, MAX_TRIES):
                 free = stem if number == 1 else f"{stem}-{number}"
                 if writer.get(f"{folder}/{free}{suffix}") is None:
-                    _put(writer, (folder, f"{free}{suffix}"), compose(free))
+                    self._put(writer, (folder, f"{free}{suffix}"), compose(free), is_new=True)
                     return free
         raise WriteFailed("I/O error")
 
@@ -65,12 +80,12 @@ class TeamFiles:
         with self._writing(check) as writer:
             if writer.get("/".join(path)) is not None:
                 raise NameTaken
-            _put(writer, path, data)
+            self._put(writer, path, data, is_new=True)
 
     def replace(self, path: Path, data: bytes, check: Check | None = None) -> None:
         """Write a document in place of the old one."""
         with self._writing(check) as writer:
-            _put(writer, path, data)
+            self._put(writer, path, data)
 
     def restore(self, path: Path, data: bytes, modified_ns: int) -> None:
         """Write a document with the time of its last change."""
@@ -93,12 +108,12 @@ class TeamFiles:
             if len(known) > limit:
                 raise WriteFailed(f"{index[-1]} is too large ({len(known)} bytes, limit {limit})")
             made = compose(text_of(index[-1], known))
-            _put(writer, path, data)
+            self._put(writer, path, data, index=made)
             writer.put("/".join(index), made)
 
     @contextmanager
     def _writing(self, check: Check | None = None) -> Iterator[DocumentWriter]:
-        """Yield the only writer, after `check`, which sees in the mirror what is committed."""
+        """Yield the only writer, after a call of `check`; the mirror then has all committed documents."""
         try:
             with writing_documents(self._database, "sage") as writer:
                 if check is not None:
@@ -108,14 +123,26 @@ class TeamFiles:
         except StoreUnavailable as error:
             raise WriteFailed(error.message) from None
 
-
-def _put(writer: DocumentWriter, path: Path, data: bytes) -> None:
-    writer.put("/".join(path), data)
-    writer.record(uri_of(path))
+    def _put(
+        self, writer: DocumentWriter, path: Path, data: bytes, *, is_new: bool = False, index: bytes = b""
+    ) -> None:
+        """Write a document, and record it with the ETags of its item before and after."""
+        kind, name = _item_of(path)
+        before = None
+        if not is_new:
+            self._mirror.refresh_in(writer.session)
+            before = self.versions.etag_before(kind, name)
+        writer.put("/".join(path), data)
+        writer.record(uri_of(path), before, self.versions.etag_after(kind, name, data, index))
 
 
 def uri_of(path: Path) -> str:
     """Return the URI of the resource that a file belongs to."""
+    kind, name = _item_of(path)
+    return f"sage://{kind}/{quote(name, '/')}"
+
+
+def _item_of(path: Path) -> tuple[str, str]:
+    """Return the kind and the name of the item that a file belongs to."""
     kind = _SCHEMES.get(path[0], path[0])
-    rest = path[1:] if kind == "system" else (path[-1].removesuffix(".md"),)
-    return f"sage://{kind}/{quote('/'.join(rest), '/')}"
+    return kind, "/".join(path[1:]) if kind == "system" else path[-1].removesuffix(".md")

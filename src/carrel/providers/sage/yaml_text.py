@@ -1,7 +1,7 @@
 """YAML: read event by event, and changed node by node.
 
-Reading resolves and builds nothing: a scalar is its text, and neither depth nor aliases can hurt. Changing the
-knowledge index keeps every node that Carrel does not understand, so unknown keys, values and types survive.
+Reading constructs no objects: a scalar is its text, and neither depth nor aliases can take much time or memory.
+Changing the knowledge index keeps every node that Carrel does not know, so unknown keys, values and types stay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ def put_item(text: str, item: Mapping[str, object], others: Sequence[Mapping[str
 
 
 def _new_item(item: Mapping[str, object]) -> dict[str, object]:
-    """Return an item as it is first written: without what is None, with the keys that Sage expects."""
+    """Return an item as it is first written: without values of None, with the keys that Sage expects."""
     # New lists for each item: YAML writes a shared list as an alias.
     expected: dict[str, dict[str, object]] = {"triggers": {"patterns": []}, "scope": {"always": False}}
     made: dict[str, object] = {}
@@ -132,7 +132,7 @@ def _new_item(item: Mapping[str, object]) -> dict[str, object]:
 def _merge(old: yaml.MappingNode, new: Mapping[str, object]) -> yaml.MappingNode:
     """Return a mapping with new values; None removes a key, and keys that `new` does not have are kept.
 
-    It is another node, since an alias may lead to the old one.
+    It is a new node, because an alias may refer to the old one.
     """
     made: list[tuple[yaml.Node, yaml.Node]] = []
     for key, value in new.items():

@@ -1,4 +1,4 @@
-"""The words of made-up aliases: plain, short, friendly in any order."""
+"""The words of generated aliases: plain and short, and polite in any combination."""
 
 from typing import Final
 

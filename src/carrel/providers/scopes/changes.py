@@ -18,7 +18,7 @@ from carrel.providers.scopes.values import MAX_POSITION, SCOPE_URI, Scope, inven
 from carrel.stores.constraints import ConstraintViolated
 
 TRIES: Final = 20
-"""How many aliases are generated: with two of three names taken, one call in three thousand fails."""
+"""Maximum attempts to generate a free alias: with two of three names taken, one call in three thousand fails."""
 
 
 class Change(Value, frozen=True):
@@ -68,7 +68,7 @@ def create(
     )
     insert(connection, scope, [(scope.alias, now)])
     touch(connection, now, parent_id)
-    connection.record(SCOPE_URI + scope.alias)
+    connection.record(SCOPE_URI + scope.alias, None, _etag(connection, scope))
     return scope
 
 
@@ -88,6 +88,7 @@ def update(connection: ScopesConnection, now: int, scope: Scope, change: Change)
     if expected is not None and expected != scope.updated_at:
         raise ScopeError("STALE", f"Scope was changed meanwhile: {scope.alias}")
     status = _next_status(scope, change)
+    before = _etag(connection, scope)
     new: dict[str, object] = {}
     if change.title is not None and change.title != scope.title:
         new["title"] = change.title
@@ -102,8 +103,8 @@ def update(connection: ScopesConnection, now: int, scope: Scope, change: Change)
             assignments = ", ".join(f"{column} = ?" for column in new)
             connection.execute(f"UPDATE scopes SET {assignments} WHERE id = ?", (*new.values(), scope.id))
         touch(connection, now, scope.id)
-        connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+        return _recorded(connection, scope, before)
+    return scope
 
 
 def _next_status(scope: Scope, change: Change) -> str:
@@ -126,6 +127,7 @@ def move(connection: ScopesConnection, now: int, scope: Scope, where: Move) -> S
         return scope
     if parent_id is not None and queries.is_beneath(connection, parent_id, scope.id):
         raise ScopeError("CYCLE", f"Cannot move a scope under itself or a descendant: {scope.alias}")
+    etag = _etag(connection, scope)
     before = queries.child_ids(connection, parent_id) if beside is not None else []
     if parent_id != scope.parent_id:
         with _named(scope.alias, scope.title):
@@ -140,8 +142,7 @@ def move(connection: ScopesConnection, now: int, scope: Scope, where: Move) -> S
         renumber(connection, after)
         if parent_id == scope.parent_id and after != before:
             touch(connection, now, parent_id)
-    connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _recorded(connection, scope, etag)
 
 
 def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: bool) -> int:
@@ -149,6 +150,7 @@ def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: boo
     count = queries.count_children(connection, scope.id)
     if count and not cascade:
         raise ScopeError("HAS_CHILDREN", f"Scope has {count} children: {scope.alias}")
+    before = _etag(connection, scope)
     removed = connection.count_changed(
         """WITH RECURSIVE beneath(id) AS (SELECT id FROM scopes WHERE id = ? UNION ALL
              SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)
@@ -156,7 +158,7 @@ def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: boo
         (scope.id,),
     )
     touch(connection, now, scope.parent_id)
-    connection.record(SCOPE_URI + scope.alias)
+    connection.record(SCOPE_URI + scope.alias, before)
     return removed
 
 
@@ -165,12 +167,12 @@ def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: boo
 
 def add_alias(connection: ScopesConnection, now: int, scope: Scope, name: str, *, is_canonical: bool = False) -> Scope:
     """Add an alias to a scope."""
+    before = _etag(connection, scope)
     insert_alias(connection, name, scope.id, now)
     if is_canonical:
-        return _make_canonical(connection, now, scope, name)
+        return _make_canonical(connection, now, scope, name, before)
     touch(connection, now, scope.id)
-    connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _recorded(connection, scope, before)
 
 
 def remove_alias(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
@@ -178,10 +180,10 @@ def remove_alias(connection: ScopesConnection, now: int, scope: Scope, name: str
     _check_holder(connection, scope, name)
     if name == scope.alias:
         raise ScopeError("CANNOT_REMOVE_CANONICAL", f"Cannot remove canonical alias: {name}")
+    before = _etag(connection, scope)
     connection.execute("DELETE FROM aliases WHERE name = ?", (name,))
     touch(connection, now, scope.id)
-    connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _recorded(connection, scope, before)
 
 
 def rename_alias(connection: ScopesConnection, now: int, old: str, new: str) -> Scope:
@@ -191,27 +193,28 @@ def rename_alias(connection: ScopesConnection, now: int, old: str, new: str) -> 
         raise ScopeError("ALIAS_NOT_FOUND", f"Alias not found: {old}")
     if old == new:
         return scope
+    before = _etag(connection, scope)
     with _named(new, ""):
         connection.execute("UPDATE aliases SET name = ? WHERE name = ?", (new, old))
     touch(connection, now, scope.id)
     if old == scope.alias:
         _touch_around(connection, now, scope)
-    connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _recorded(connection, scope, before)
 
 
 def set_canonical(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
     """Make one of a scope's aliases the canonical one."""
     _check_holder(connection, scope, name)
-    return scope if name == scope.alias else _make_canonical(connection, now, scope, name)
+    if name == scope.alias:
+        return scope
+    return _make_canonical(connection, now, scope, name, _etag(connection, scope))
 
 
-def _make_canonical(connection: ScopesConnection, now: int, scope: Scope, name: str) -> Scope:
+def _make_canonical(connection: ScopesConnection, now: int, scope: Scope, name: str, before: str | None) -> Scope:
     connection.execute("UPDATE scopes SET alias = ? WHERE id = ?", (name, scope.id))
     touch(connection, now, scope.id)
     _touch_around(connection, now, scope)
-    connection.record(SCOPE_URI + scope.alias)
-    return _again(connection, scope)
+    return _recorded(connection, scope, before)
 
 
 def _check_holder(connection: ScopesConnection, scope: Scope, name: str) -> None:
@@ -277,10 +280,18 @@ def _touch_around(connection: ScopesConnection, now: int, scope: Scope) -> None:
     connection.execute(f"{_FORWARD} WHERE parent_id = ?", (now, now, scope.id))
 
 
-def _again(connection: ScopesConnection, scope: Scope) -> Scope:
+def _recorded(connection: ScopesConnection, scope: Scope, before: str | None) -> Scope:
+    """Return the scope as it is now, after a change that is recorded with the ETags before and after."""
     found = queries.by_id(connection, scope.id)
     assert found is not None, "a scope does not vanish inside a transaction"
+    connection.record(SCOPE_URI + scope.alias, before, _etag(connection, found))
     return found
+
+
+def _etag(connection: ScopesConnection, scope: Scope) -> str | None:
+    """Return the ETag of a scope if changes are audited; else None."""
+    children = connection.audited_children
+    return None if children is None else queries.current_etag(connection, scope, children)
 
 
 @contextmanager

@@ -140,7 +140,7 @@ COMMANDS: Final = (
     ),
     ScopesCommand(
         "alias add",
-        "Give a scope one more alias.",
+        "Add an alias to a scope.",
         (_SCOPE, _NAME),
         (CommandOption(("--canonical",), "Make it the canonical alias."),),
     ),

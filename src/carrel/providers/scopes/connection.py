@@ -1,7 +1,7 @@
-"""The interface of a store of scopes, which the SQLite file (`store`) and the team's database (`team_store`) have.
+"""The interface of a store of scopes. The SQLite file (`store`) and the team's database (`team_store`) implement it.
 
-A statement is written once: with question marks, plain names of tables, and no more than both understand. What they
-spell differently is a method of the connection.
+A statement is written once, with question marks and the plain names of tables, in SQL that both databases accept. Where
+their SQL differs, the connection has a method.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,12 @@ class ScopeRows(Protocol):
 
 
 class ScopesConnection(Protocol):
-    """A transaction under way."""
+    """A running transaction."""
+
+    @property
+    def audited_children(self) -> int | None:
+        """How many children the ETag of a scope names, where changes are kept with their ETags; else None."""
+        ...
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> ScopeRows: ...
 
@@ -39,7 +44,7 @@ class ScopesConnection(Protocol):
         ...
 
     def size(self) -> float:
-        """Return the bytes that the store takes; infinity where no stranger can have damaged it."""
+        """Return the size of the store in bytes; infinity for a store that is trusted."""
         ...
 
     def allow_time(self, seconds: float) -> None:
@@ -47,11 +52,14 @@ class ScopesConnection(Protocol):
         ...
 
     def long_texts(self) -> AbstractContextManager[None]:
-        """Allow long texts meanwhile."""
+        """Allow long texts inside the block."""
         ...
 
-    def record(self, uri: str) -> None:
-        """Report to other servers that a resource changes with this transaction, and others of scopes with it."""
+    def record(self, uri: str, before: str | None = None, after: str | None = None) -> None:
+        """Report to other servers that a resource changes with this transaction, and others of scopes with it.
+
+        `before` and `after` are its ETags, for the audit record of a team.
+        """
         ...
 
 

@@ -25,7 +25,7 @@ def copy_scopes(source: ScopesStore, target: ScopesStore, *, replaces: bool) -> 
         if others and not replaces:
             raise CopyConflict(KIND, [one.scope.alias for one in others])
         chosen = {one.scope.id for one in (*new, *others)}
-        importer.take_in(connection, now_ms(), (one for one in records if one.scope.id in chosen), "replace")
+        importer.import_records(connection, now_ms(), (one for one in records if one.scope.id in chosen), "replace")
         with connection.long_texts():
             connection.executemany("INSERT INTO idempotency VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", keys)
     _verify(records, target)

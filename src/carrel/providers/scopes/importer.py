@@ -1,7 +1,7 @@
-"""Import of scopes into a store, all of them or none.
+"""Import scopes into a store, all of them or none.
 
-Only the final state counts: two scopes may swap their names. So first come the checks that need the old state, then the
-old rows are deleted, then the new ones inserted.
+Only the final state must be valid: two scopes may swap their names. So the checks that need the old state come first,
+then the old rows are deleted, then the new ones are inserted.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,42 +19,44 @@ OnConflict = Literal["fail", "skip", "replace", "exact"]
 """What to do with an id that exists. `exact` replaces it, and removes all scopes that are not imported."""
 
 
-class Outcome(Value, frozen=True):
-    """The result of an import; `taken` are the ids that were imported or replaced."""
+class ImportResult(Value, frozen=True):
+    """The result of an import; `accepted` are the ids that were imported or replaced."""
 
     imported: int
     skipped: int
     replaced: int
     removed: int
-    taken: frozenset[str]
+    accepted: frozenset[str]
 
 
-def take_in(connection: ScopesConnection, now: int, records: Iterable[Record], on_conflict: OnConflict) -> Outcome:
-    """Import scopes as they are. Unless it is `exact`, the `updated_at` of an existing scope never goes back."""
+def import_records(
+    connection: ScopesConnection, now: int, records: Iterable[Record], on_conflict: OnConflict
+) -> ImportResult:
+    """Import scopes unchanged. Unless it is `exact`, the `updated_at` of an existing scope never goes back."""
     is_exact = on_conflict == "exact"
-    intake = Intake(connection)
+    plan = ImportPlan(connection)
     for record in records:
         with _located(record):
-            intake.accept(record, on_conflict)
-    changed = [record for record in intake.taken.values() if intake.is_changed(record)]
+            plan.accept(record, on_conflict)
+    changed = [record for record in plan.accepted.values() if plan.is_changed(record)]
     for record in changed:
         with _located(record):
-            intake.check_cycle(record.scope)
-    removed = intake.others() if is_exact else []
-    witness = Witness(connection)
+            plan.check_cycle(record.scope)
+    removed = plan.others() if is_exact else []
+    before = ScopesBefore(connection)
     if not is_exact:
         for record in changed:
-            witness.note_around(intake.old.get(record.scope.id), record.scope, intake.is_new)
+            before.note_around(plan.old.get(record.scope.id), record.scope, plan.is_new)
     connection.defer_constraints()
-    gone = (*removed, *(record.scope.id for record in changed if record.scope.id in intake.old))
+    gone = (*removed, *(record.scope.id for record in changed if record.scope.id in plan.old))
     connection.executemany("DELETE FROM scopes WHERE id = ?", ((scope_id,) for scope_id in gone))
     for record in changed:
         with _located(record):
             changes.insert(connection, record.scope, record.aliases)
-    witness.settle(now)
+    before.correct_times(now)
     if changed or removed:
         connection.record(SCOPE_URI)
-    return Outcome(intake.imported, intake.skipped, intake.replaced, len(removed), frozenset(intake.taken))
+    return ImportResult(plan.imported, plan.skipped, plan.replaced, len(removed), frozenset(plan.accepted))
 
 
 @contextmanager
@@ -66,12 +68,12 @@ def _located(record: Record) -> Iterator[None]:
         raise ScopeError(error.code, f"{record.where}: {error.text}") from None
 
 
-class Intake:
+class ImportPlan:
     """The records to import, by id, and the scopes that the store has under these ids."""
 
     def __init__(self, connection: ScopesConnection) -> None:
         self._connection = connection
-        self.taken: dict[str, Record] = {}
+        self.accepted: dict[str, Record] = {}
         self.old: dict[str, Scope] = {}
         self.imported = self.skipped = self.replaced = 0
         self._present: set[str] = set()
@@ -80,7 +82,7 @@ class Intake:
     def accept(self, record: Record, on_conflict: OnConflict) -> None:
         """Accept a record, skip it or refuse it. Its parent must come before it or, unless `exact`, exist."""
         scope = record.scope
-        is_second = scope.id in self.taken
+        is_second = scope.id in self.accepted
         old = None if is_second else queries.by_id(self._connection, scope.id)
         if old is not None or is_second:
             if on_conflict == "skip":
@@ -91,7 +93,7 @@ class Intake:
         parent_id = scope.parent_id
         if (
             parent_id is not None
-            and parent_id not in self.taken
+            and parent_id not in self.accepted
             and (on_conflict == "exact" or not self._has(parent_id))
         ):
             raise invalid(f"Invalid field: parentId (no scope has the id {parent_id})")
@@ -101,7 +103,7 @@ class Intake:
             self.imported += 1
         else:
             self.replaced += 1
-        self.taken[scope.id] = record
+        self.accepted[scope.id] = record
 
     def _has(self, scope_id: str) -> bool:
         if scope_id not in self._present and queries.by_id(self._connection, scope_id) is not None:
@@ -115,7 +117,7 @@ class Intake:
 
     def is_new(self, scope_id: str | None) -> bool:
         """Return whether a scope is imported and does not exist yet."""
-        return scope_id in self.taken and scope_id not in self.old
+        return scope_id in self.accepted and scope_id not in self.old
 
     def check_cycle(self, scope: Scope) -> None:
         """Refuse a scope that would be its own ancestor."""
@@ -126,7 +128,7 @@ class Intake:
                 alias = self.old.get(scope.id, scope).alias
                 raise ScopeError("CYCLE", f"Cannot move a scope under itself or a descendant: {alias}")
             path.add(above)
-            record = self.taken.get(above)
+            record = self.accepted.get(above)
             found = record.scope if record is not None else queries.by_id(self._connection, above)
             above = None if found is None else found.parent_id
         self._sound |= path
@@ -134,10 +136,10 @@ class Intake:
     def others(self) -> list[str]:
         """Return the ids in the store that are not imported."""
         every = self._connection.execute("SELECT id FROM scopes")
-        return [scope_id for (scope_id,) in every if scope_id not in self.taken]
+        return [scope_id for (scope_id,) in every if scope_id not in self.accepted]
 
 
-class Witness:
+class ScopesBefore:
     """Remembers the JSON of scopes before an import, to move `updated_at` forward where it differs afterwards."""
 
     def __init__(self, connection: ScopesConnection) -> None:
@@ -163,7 +165,7 @@ class Witness:
         if scope is not None:
             self._before[scope_id] = scope.updated_at, self._look(scope)
 
-    def settle(self, now: int) -> None:
+    def correct_times(self, now: int) -> None:
         """Move `updated_at` forward where it went back, or where the JSON changed without it."""
         for scope_id, (updated_at, look) in self._before.items():
             scope = queries.by_id(self._connection, scope_id)

@@ -1,4 +1,4 @@
-"""Export of scopes as JSON lines, and the way back.
+"""Export scopes as JSON lines, and parse such an export.
 
 The first line is `{"carrelScopes":1}`. Then comes one scope a line, parents before children, in an order that depends
 on stored values only, so that an import exports to the same bytes.
@@ -29,7 +29,7 @@ from carrel.providers.scopes.values import (
 )
 
 LEAST_BYTES: Final = 64
-"""The least room that a scope takes in a store: its id alone is stored more than twice."""
+"""Minimum bytes of a scope in a store: its id alone is stored more than twice."""
 
 HEADER: Final = {"carrelScopes": 1}
 

@@ -28,7 +28,7 @@ BESIDE: Final = ("-wal", "-shm", "-journal")
 Identity = tuple[int, ...]
 """Device and inode, and for a frozen file also size and time. Another file under the name is another store."""
 
-_NAME_IT: Final = "To use it all the same, name it: `[scopes] db` in your own settings, or --db"
+_NAME_IT: Final = "To use it anyway, name it in `[scopes] db` of your own settings, or with --db"
 
 
 class StoreFile(Value, frozen=True):
@@ -96,17 +96,17 @@ class Location:
     def close(self) -> None:
         """Close the folder; the next use opens it again."""
         with self._lock:
-            self._let_go()
+            self._close_folder()
 
     def _reach(self) -> Root | None:
-        """Return the folder that has the path now, or None. A folder that was replaced is opened and checked again."""
+        """Return the folder at the path now, or None. A folder that was replaced is opened and checked again."""
         try:
             now = os.stat(self._folder.path)
         except OSError:
             now = None
         if self._held is not None and now is not None and self._held_identity == (now.st_dev, now.st_ino):
             return self._held
-        self._let_go()
+        self._close_folder()
         try:
             with self._refusing("opened"):
                 self._held = self._folder.open()
@@ -134,7 +134,7 @@ class Location:
         except OSError as error:
             raise StoreFault(f"{self._folder.path} cannot be {done}: {error.strerror}") from None
 
-    def _let_go(self) -> None:
+    def _close_folder(self) -> None:
         held, self._held, self._held_identity = self._held, None, None
         if held is not None:
             held.close()
@@ -176,7 +176,7 @@ def named(path: str) -> Location:
 
 
 def open_descriptors(identity: Identity) -> Sequence[int] | None:
-    """Return the descriptors that this process has of a file; None where the system does not list them."""
+    """Return the open descriptors of a file in this process; None if the system does not list them."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except (OSError, ValueError):

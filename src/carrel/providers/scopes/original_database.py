@@ -32,7 +32,7 @@ from carrel.providers.scopes.values import (
 )
 
 MAX_TEXT: Final = 1_000_000
-"""Bytes of one value or one statement of the schema: more than that application writes."""
+"""Maximum bytes of one value or one statement of the schema: more than that application writes."""
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _STATUSES: Final = {"DRAFT": "PLANNING", "ACTIVE": "IN_PROGRESS", "COMPLETED": "DONE", **{one: one for one in STATUSES}}
@@ -89,7 +89,7 @@ class Original:
         """Return the repairs of the scopes that were imported, and the number of aspects that were not."""
         left = sum(scope_id in taken for scope_id in self._left)
         repairs = [text for scope_id, text in self._repairs if scope_id in taken]
-        return [*repairs, f"{left} aspects are not carried over"] if left else repairs
+        return [*repairs, f"{left} aspects are not imported: Carrel has no aspects"] if left else repairs
 
     def _warn(self, scope_id: str, source: object, text: str) -> None:
         self._repairs.append((scope_id, f"{_where(source)}: {text}"))

@@ -1,4 +1,4 @@
-"""A hierarchy of projects, epics and tasks: read-only resources, and tools where they are turned on.
+"""A hierarchy of projects, epics and tasks: read-only resources, and tools if the settings turn them on.
 
 scopes://cli-quick-ref                                 the commands of `carrel scopes`
 scopes://scope/{alias}                                 one scope, as JSON
@@ -42,7 +42,7 @@ from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
 from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH, TreeQuery
-from carrel.providers.scopes.values import SCOPE_URI, Scope, check_alias, hex_sha256, normalise_alias
+from carrel.providers.scopes.values import MAX_CHILDREN, SCOPE_URI, Scope, check_alias, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
     from carrel.providers.scopes.connection import ScopesStore
@@ -88,7 +88,7 @@ class Scopes(Provider):
         db: Place = Place(DEFAULT),
         tools: ToolLevel = "read",
         max_nodes_ceiling: Ceiling = Ceiling(DEFAULT_NODES),
-        max_children_listed: Ceiling = Ceiling(10_000),
+        max_children_listed: Ceiling = Ceiling(MAX_CHILDREN),
         list_roots: int = 100,
         ttl_ms: int = 0,
     ) -> None:
@@ -121,7 +121,7 @@ class Scopes(Provider):
         )
 
     def canonical(self, uri: str) -> str:
-        """Return the URI; its documents allow one spelling only."""
+        """Return the URI; the documents of scopes allow one spelling only."""
         try:
             uris.check(uri)
         except ScopeError as error:
@@ -129,7 +129,7 @@ class Scopes(Provider):
         return uri
 
     def refusal(self, uri: str, error: RequestError) -> CarrelError:
-        """Return the error in the words of its documents."""
+        """Return the error in the words of the documents of scopes."""
         if isinstance(error, UnknownScheme) or not uri.lower().startswith("scopes:"):
             return error
         if not isinstance(error, InvalidArguments):
@@ -179,7 +179,7 @@ class Scopes(Provider):
         return iter(self.document_changes(None).documents)
 
     def document_changes(self, since: object) -> DocumentChanges:
-        """Return all scopes if anything was committed since a token, or nothing."""
+        """Return all scopes if anything was committed since a token, else none."""
         try:
             stamp = self._reader().store.stamp() if self._exists() else None
             if stamp is not None and stamp == since:
@@ -198,7 +198,7 @@ class Scopes(Provider):
         return [_entry(scope) for scope in roots]
 
     def list_fingerprint(self) -> str:
-        """Return a token of what is listed."""
+        """Return a token that changes with the listed entries."""
         try:
             return self._reader().list_fingerprint(self._list_roots) if self._exists() else ""
         except ScopeError as error:
@@ -283,7 +283,7 @@ class Scopes(Provider):
         if self._address is not None:
             from carrel.providers.scopes.team_store import TeamStore  # loads the database's driver
 
-            return TeamStore(self._address)
+            return TeamStore(self._address, max_children=self._max_children)
         from carrel.providers.scopes.store import Store  # loads SQLite
 
         return Store(self._location)

@@ -13,13 +13,13 @@ from carrel.providers.scopes.scope_errors import StoreFault
 from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256, to_json
 
 MAX_ALIASES: Final = 100_000
-"""Aliases of one scope: a bound for the memory that a damaged index without an end can take."""
+"""Maximum number of aliases of one scope: a damaged index may be endless, and must not fill the memory."""
 
 MAX_SIBLINGS: Final = 1_000
-"""Children that are read at once."""
+"""Number of children that one query reads."""
 
-MOST: Final = 2**62
-"""A limit that is none."""
+NO_LIMIT: Final = 2**62
+"""A limit above every number of rows."""
 
 Sibling = tuple[str, Scope, bool]
 """A sort key, its scope, and whether the scope has children."""
@@ -42,7 +42,7 @@ def by_id(connection: ScopesConnection, scope_id: str) -> Scope | None:
     return None if row is None else Scope(*row)
 
 
-def children(connection: ScopesConnection, parent_id: str | None, skip: int = 0, limit: int = MOST) -> list[Scope]:
+def children(connection: ScopesConnection, parent_id: str | None, skip: int = 0, limit: int = NO_LIMIT) -> list[Scope]:
     """Return the direct children of a scope, or the roots, in order."""
     where, values = below(parent_id)
     statement = f"SELECT {_FIELDS} FROM scopes s WHERE {where} {_ORDER} LIMIT ? OFFSET ?"
@@ -68,7 +68,7 @@ def children_after(connection: ScopesConnection, parent_id: str | None, after: s
 
 
 def _place(key: str) -> tuple[int, int, str] | None:
-    """Return the position, the creation time and the id that a sort key is made of; None for none."""
+    """Return the position, the creation time and the id in a sort key; None if it is not a sort key."""
     if not key:
         return None
     try:
@@ -86,7 +86,7 @@ def every(connection: ScopesConnection, limit: int) -> list[Scope]:
     return [Scope(*row) for row in connection.execute(f"SELECT {_FIELDS} FROM scopes s LIMIT ?", (limit,))]
 
 
-def child_aliases(connection: ScopesConnection, parent_id: str, limit: int = MOST) -> list[str]:
+def child_aliases(connection: ScopesConnection, parent_id: str, limit: int = NO_LIMIT) -> list[str]:
     """Return the canonical aliases of the direct children, in order. The index alone answers this."""
     statement = f"SELECT alias FROM scopes WHERE parent_id = ? {_ORDER} LIMIT ?"
     return [alias for (alias,) in connection.execute(statement, (parent_id, limit))]
@@ -105,7 +105,7 @@ def count_children(connection: ScopesConnection, parent_id: str | None) -> int:
 
 
 def is_beneath(connection: ScopesConnection, scope_id: str, ancestor_id: str) -> bool:
-    """Return whether a scope is another one, or below it."""
+    """Return whether a scope is the given ancestor, or below it."""
     statement = """
         WITH RECURSIVE up(id) AS (SELECT id FROM scopes WHERE id = ? UNION
           SELECT s.parent_id FROM up JOIN scopes s ON s.id = up.id)
@@ -207,8 +207,8 @@ def describe(connection: ScopesConnection, scope: Scope, max_children: int) -> d
 def etag(scope: Scope, described: Mapping[str, Any], text: str) -> str:
     """Return the ETag of a scope with this description and JSON text. The number grows when the JSON's shape changes.
 
-    The time of change suffices for a scope without parent, children and secondary aliases. Of any other the text counts
-    too, because it depends on other scopes, on settings, and on imports that bring a scope without the others.
+    For a scope without parent, children and secondary aliases, the time of change is enough. For any other scope the
+    ETag also depends on the text, which changes with other scopes, with settings, and with partial imports.
     """
     is_alone = described["parent"] is None and not described["children"] and len(described["aliases"]) == 1
     is_alone = is_alone and "childrenOmitted" not in described

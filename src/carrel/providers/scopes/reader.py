@@ -13,18 +13,18 @@ from carrel.providers.scopes.uris import TreeQuery
 from carrel.providers.scopes.values import SCOPE_URI, Scope, hex_sha256, to_json
 
 MAX_REMEMBERED: Final = 4_096
-"""Fingerprints that are kept: more than a few connections can subscribe to."""
+"""Maximum number of fingerprints that are kept: more than a few connections can subscribe to."""
 
 
 MAX_DOCUMENTS: Final = 500_000
 MAX_GIVEN: Final = 20_000
-"""Scopes that search finds, and those whose text is given with them."""
+"""Maximum number of scopes that search finds, and up to which their texts are returned with them."""
 
 
 class ScopeReader:
     """Reads from an open store. Safe to use from several threads.
 
-    The settings are the nodes of a tree, the children listed of a scope, and how long clients may keep an answer.
+    The settings are the maximum nodes of a tree, the maximum listed children, and how long clients may keep answers.
     """
 
     def __init__(self, store: ScopesStore, max_nodes: int, max_children: int, ttl_ms: int) -> None:

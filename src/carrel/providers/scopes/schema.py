@@ -55,9 +55,9 @@ CREATE TEMP TABLE IF NOT EXISTS parents (rank INTEGER PRIMARY KEY, id TEXT NOT N
 Parts = tuple[tuple[str, str, str, str], ...]
 """Kind, name, table and SQL of each part of a schema, sorted, without comments and white space."""
 
-_MOST: Final = 64
+_MAX_PARTS: Final = 64
 _STATISTICS: Final = re.compile(r"CREATE TABLE sqlite_stat[14]\((?:tbl,idx,stat|tbl,idx,neq,nlt,ndlt,sample)\)")
-_PARTS: Final = f"SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT {_MOST}"
+_PARTS: Final = f"SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT {_MAX_PARTS}"
 
 
 def parts(connection: sqlite3.Connection) -> Parts:

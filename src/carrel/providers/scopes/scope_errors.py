@@ -74,9 +74,9 @@ class Archived(ScopeError):
         super().__init__("ARCHIVED", f"Scope is archived: {alias}")
         self.alias = alias
 
-    def with_way_back(self, way: str) -> str:
+    def with_advice(self, way: str) -> str:
         """Return the text, and how the caller can restore the scope."""
-        return f"{self.text} (to bring it back: {way})"
+        return f"{self.text} (to restore it: {way})"
 
 
 class ScopeConflict(ScopeError):

@@ -1,7 +1,7 @@
-"""Connections to SQLite files that a stranger may have made.
+"""Connect to SQLite files that may be hostile.
 
-A file may hold endless views, cycles of pages, or texts of a gigabyte. So a connection has small limits, does not trust
-the schema, and bounds each statement: by a deadline, or by a number of SQLite's steps while the file is opened.
+A file may contain endless views, cycles of pages, or texts of a gigabyte. So a connection has small limits, does not
+trust the schema, and ends each statement at a deadline, or after a number of steps while the file is opened.
 """
 
 import os
@@ -18,13 +18,13 @@ BUSY_MS: Final = 5_000
 """How long to wait for the locks of other processes."""
 
 OPENING_STEPS: Final = 5_000
-"""Steps of SQLite for one statement until the schema is checked; the right schema takes about 300 to read."""
+"""Maximum steps of one statement until the schema is checked; to read the right schema takes about 300."""
 _STEPS_BETWEEN_LOOKS: Final = 50_000
 
 MAX_TEXT: Final = 16_384
-"""Bytes of one value; a description has at most 4,000."""
+"""Maximum bytes of one value; a description has at most 4,000."""
 MAX_SQL: Final = 4_096
-"""Bytes of one statement; the largest here, in the schema, has 1,000."""
+"""Maximum bytes of one statement; the largest here, in the schema, has 1,000."""
 _MAX_RESULT: Final = 128 * 1024 * 1024
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_TEXT,
@@ -66,6 +66,9 @@ class StatementDeadline:
 class StoreConnection(sqlite3.Connection):
     """A connection with bounded statements; `checked` is the version of the schema that was checked."""
 
+    audited_children: int | None = None
+    """A file of one machine keeps no audit record."""
+
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self.deadline = StatementDeadline()
@@ -100,16 +103,16 @@ class StoreConnection(sqlite3.Connection):
         return PARENTS, ()
 
     def size(self) -> float:
-        """Return the bytes that the store takes."""
+        """Return the size of the store in bytes."""
         pages, size = (self.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
         return float(pages * size)
 
-    def record(self, uri: str) -> None:
+    def record(self, uri: str, before: str | None = None, after: str | None = None) -> None:
         """Do nothing: other servers notice the commit itself."""
 
     @contextmanager
     def long_texts(self) -> Iterator[None]:
-        """Allow long texts meanwhile: the result of a tool may name many children."""
+        """Allow long texts inside the block: the result of a tool may name many children."""
         self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_RESULT)
         try:
             yield

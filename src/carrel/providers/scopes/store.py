@@ -1,10 +1,10 @@
 """The SQLite file that holds the scopes: open, create and migrate it; read snapshots, write transactions.
 
 A store that does not exist is empty: `reading` yields None, and nothing is created. A writer first takes SQLite's write
-lock, so that it changes what it read and checked. A new file gets its name only when it is complete. A file that was
-replaced is opened again.
+lock, so that nothing changes between its checks and its changes. A new file gets its name only when it is complete. A
+file that was replaced is opened again.
 
-The file may come from a stranger. It is queried only while its schema is the right one, and every statement is bounded
+The file may be hostile. It is queried only while its schema is the right one, and every statement has a limit
 (`sqlite`).
 """
 
@@ -89,7 +89,7 @@ class Store:
         """
         with self._translated():
             if is_rehearsal and self.identity() is None:
-                with blank() as connection:
+                with empty_store() as connection:
                     connection.execute("BEGIN")
                     yield connection
                 return
@@ -235,7 +235,7 @@ class Store:
         """Connect to a file, and check that it still has its name afterwards."""
         if mode == "rw" and found.is_frozen:
             raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
-        with self._ending_soon():
+        with self._limited_steps():
             connection = _connect_to(found.identity[:2], found.path, mode, is_frozen=found.is_frozen)
         if self.location.identity() != found.identity[:2]:
             connection.close()
@@ -243,19 +243,19 @@ class Store:
         return connection
 
     @contextmanager
-    def _ending_soon(self) -> Iterator[None]:
+    def _limited_steps(self) -> Iterator[None]:
         """Refuse a store whose schema takes more steps to read than the right one."""
         try:
             yield
         except sqlite3.OperationalError as error:
             if not sqlite.is_ended(error):
                 raise
-            raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end", _NOT_OURS) from None
+            raise StoreFault(f"{self.path} is not a store of scopes: its schema is too large", _NOT_OURS) from None
 
     def _checked_version(self, connection: StoreConnection) -> int:
         """Return the store's version, 0 for a file without tables; raise `StoreFault` for any other file."""
         connection.allow_steps(sqlite.OPENING_STEPS)
-        with self._ending_soon(), _snapshot(connection):
+        with self._limited_steps(), _snapshot(connection):
             connection.checked = int(connection.execute("PRAGMA schema_version").fetchone()[0])
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if version > schema.VERSION:
@@ -367,7 +367,7 @@ class Store:
             with suppress(FileNotFoundError):
                 os.unlink(left, dir_fd=folder.fd)
         with closing(_connect_new(folder, f"{name}.new")) as connection:
-            _lay_out(connection)
+            _create_tables(connection)
         os.rename(f"{name}.new", name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
         os.fsync(handle)
 
@@ -376,7 +376,7 @@ class Store:
             return self._checked_version(connection) == 0
 
     def _migrate(self, found: StoreFile) -> None:
-        """Bring the store to the present version in one transaction, after a copy; other processes find it done."""
+        """Bring the store to the present version in one transaction, after a copy; the first process does it."""
         with closing(self._connect(found, "rw")) as connection:
             connection.allow_time(self.write_s)
             take_lock(connection)
@@ -384,7 +384,7 @@ class Store:
                 old = int(connection.execute("PRAGMA user_version").fetchone()[0])
                 if 0 < old < schema.VERSION:
                     self._keep_copy(found, old)
-                    _climb(connection, old)
+                    _migrate_tables(connection, old)
                     connection.execute("COMMIT")
             finally:
                 connection.rollback()
@@ -422,7 +422,7 @@ def _connect_new(folder: Root, name: str) -> StoreConnection:
 
 
 def _connect_to(identity: Identity, path: str, mode: str, *, is_frozen: bool = False) -> StoreConnection:
-    """Connect to this file, and make sure that SQLite, which opens a path, opened the same one."""
+    """Connect to this file; raise `StoreFault` if SQLite, which opens a path, opened another one."""
     connection = connect(path, mode, is_frozen=is_frozen)
     if open_descriptors(identity) == []:
         connection.close()
@@ -449,7 +449,7 @@ def _listing(folder: Root) -> int:
 def take_lock(connection: sqlite3.Connection) -> None:
     """Begin a transaction that may write.
 
-    SQLite itself waits at ever longer intervals, so that under load some writers starve. Short random pauses are fair.
+    SQLite itself waits at ever longer intervals, so that some writers starve under load. Short random pauses are fair.
     """
     deadline = monotonic() + sqlite.BUSY_MS / 1000
     connection.execute("PRAGMA busy_timeout = 0").close()
@@ -477,20 +477,20 @@ def run_script(connection: sqlite3.Connection, script: str) -> None:
             statement = ""
 
 
-def _climb(connection: sqlite3.Connection, version: int) -> None:
+def _migrate_tables(connection: sqlite3.Connection, version: int) -> None:
     """Bring the tables of a version to the present version, inside the present transaction."""
     for older in range(version, schema.VERSION):
         run_script(connection, schema.STEPS[older])
     connection.execute(f"PRAGMA user_version = {schema.VERSION}")
 
 
-def _lay_out(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables in a new database."""
     connection.execute("PRAGMA journal_mode = WAL").close()
     take_lock(connection)
     try:
         run_script(connection, schema.TABLES)
-        _climb(connection, 1)
+        _migrate_tables(connection, 1)
         connection.execute("COMMIT")
     finally:
         connection.rollback()
@@ -498,9 +498,9 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def blank() -> Iterator[StoreConnection]:
+def empty_store() -> Iterator[StoreConnection]:
     """Yield an empty store in memory."""
     with closing(sqlite3.connect(":memory:", isolation_level=None, factory=StoreConnection)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
-        _lay_out(connection)
+        _create_tables(connection)
         yield connection

@@ -11,6 +11,7 @@ from carrel.core.limits import STORE_READ_S, STORE_WRITE_S
 from carrel.core.store_address import StoreAddress
 from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
+from carrel.providers.scopes.values import MAX_CHILDREN
 from carrel.stores.constraints import ConstraintViolated
 from carrel.stores.shared import acquire, release
 from carrel.stores.store_errors import StoreBusy, StoreUnavailable
@@ -23,12 +24,20 @@ class TeamStore:
 
     is_frozen = False
 
-    def __init__(self, address: StoreAddress, *, read_s: float = STORE_READ_S, write_s: float = STORE_WRITE_S) -> None:
-        """Take the address of a database. Nothing is connected yet."""
+    def __init__(
+        self,
+        address: StoreAddress,
+        *,
+        read_s: float = STORE_READ_S,
+        write_s: float = STORE_WRITE_S,
+        max_children: int = MAX_CHILDREN,
+    ) -> None:
+        """Take the address of a database, and how many children a scope lists. Nothing is connected yet."""
         self.path = address.shown
         self.database = acquire(address)
         self._read_s = read_s
         self._write_s = write_s
+        self._max_children = max_children
         self._is_closed = False
 
     def prepare(self) -> None:
@@ -36,7 +45,7 @@ class TeamStore:
         self.database.prepare()
 
     def identity(self) -> str:
-        """Return the store: it always exists."""
+        """Return the address of the store, which always exists."""
         return self.path
 
     @contextmanager
@@ -48,8 +57,9 @@ class TeamStore:
     @contextmanager
     def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[ScopesConnection]:
         """Yield the connection of the only writer, and commit its changes unless it is a rehearsal."""
-        del is_long  # others wait as long as they may in any case
+        del is_long  # other writers wait until their own time limit in any case
         with _translated(), self.database.writing("scopes", self._write_s, is_rehearsal=is_rehearsal) as session:
+            session.audited_children = self._max_children
             yield session
 
     def stamp(self) -> str:
@@ -58,7 +68,7 @@ class TeamStore:
             return str(self.database.generation("scopes"))
 
     def close(self) -> None:
-        """Give the database back; a second call does nothing."""
+        """Release the database; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             release(self.database)

@@ -54,8 +54,8 @@ MAX_KEYS: Final = 10_000
 Result = dict[str, Any]
 
 
-class Task(Value, frozen=True):
-    """A tool call under way: the connection that it uses, and the time of its changes."""
+class ToolRun(Value, frozen=True):
+    """A running tool call: the connection that it uses, and the time of its changes."""
 
     connection: ScopesConnection
     now: int
@@ -101,7 +101,7 @@ def call(store: ScopesStore, name: str, arguments: Mapping[str, object], max_chi
             log.error("%s: %s", name, error.text)
             text = error.shown
         elif isinstance(error, Archived):
-            text = error.with_way_back("scopes.update with restore true")
+            text = error.with_advice("scopes.update with restore true")
         answer: Result = {"error": text, "code": error.code, "status": error.status}
         if isinstance(error, ScopeConflict):
             return conflict_result(answer, error.given, error.current)
@@ -163,36 +163,36 @@ def _subject(given: Value) -> str | None:
 def _read(store: ScopesStore, name: str, given: Value, max_children: int) -> Result:
     with store.reading() as connection:
         if connection is not None:
-            return _READERS[name](Task(connection, 0, max_children), given)
+            return _READERS[name](ToolRun(connection, 0, max_children), given)
         subject = _subject(given)
         if subject is not None:
             raise not_found(subject)
         return {"roots": [], "total": 0, "nextSkip": None}
 
 
-def _get(task: Task, given: OneScope) -> Result:
-    return task.describe(task.find(given.alias))
+def _get(run: ToolRun, given: OneScope) -> Result:
+    return run.describe(run.find(given.alias))
 
 
-def _children(task: Task, given: ListChildren) -> Result:
-    parent = task.find(given.parent_alias)
-    return {"parent": parent.alias, **_page(task, parent.id, "children", given)}
+def _children(run: ToolRun, given: ListChildren) -> Result:
+    parent = run.find(given.parent_alias)
+    return {"parent": parent.alias, **_page(run, parent.id, "children", given)}
 
 
-def _roots(task: Task, given: ListRoots) -> Result:
-    return _page(task, None, "roots", given)
+def _roots(run: ToolRun, given: ListRoots) -> Result:
+    return _page(run, None, "roots", given)
 
 
-def _page(task: Task, parent_id: str | None, name: str, given: ListChildren | ListRoots) -> Result:
-    found = queries.children(task.connection, parent_id, given.skip, given.limit)
-    total = queries.count_children(task.connection, parent_id)
+def _page(run: ToolRun, parent_id: str | None, name: str, given: ListChildren | ListRoots) -> Result:
+    found = queries.children(run.connection, parent_id, given.skip, given.limit)
+    total = queries.count_children(run.connection, parent_id)
     following = given.skip + len(found)
     rows = [{key: getattr(one, key) for key in ("alias", "title", "status", "description")} for one in found]
     return {name: rows, "total": total, "nextSkip": following if found and following < total else None}
 
 
-def _resolve(task: Task, given: OneScope) -> Result:
-    scope = task.find(given.alias)
+def _resolve(run: ToolRun, given: OneScope) -> Result:
+    scope = run.find(given.alias)
     return {"alias": given.alias, "canonicalAlias": scope.alias, "title": scope.title, "status": scope.status}
 
 
@@ -207,13 +207,13 @@ def _write(store: ScopesStore, name: str, given: Value, arguments: Mapping[str, 
     key = arguments.get(KEY)
     with store.writing() as connection:
         now = now_ms()
-        task = Task(connection, now, max_children, getattr(given, "if_match", None))
+        run = ToolRun(connection, now, max_children, getattr(given, "if_match", None))
         if key is None:
-            return _WRITERS[name](task, given)
+            return _WRITERS[name](run, given)
         digest = hex_sha256(to_json({one: arguments[one] for one in sorted(arguments) if one != KEY}))
         stored = _stored(connection, now, name, str(key), digest)
         if stored is None:
-            stored = _WRITERS[name](task, given)
+            stored = _WRITERS[name](run, given)
             _store(connection, (name, str(key), digest, to_json(stored), now))
         return stored
 
@@ -238,7 +238,7 @@ def _store(connection: ScopesConnection, row: tuple[str, str, str, str, int]) ->
             "args_hash = excluded.args_hash, result = excluded.result, created_at = excluded.created_at",
             row,
         )
-    # Without the condition SQLite would count page by page, and not look at the deadline meanwhile.
+    # Without the condition SQLite would count page by page, and not check the deadline meanwhile.
     surplus = connection.execute("SELECT count(*) FROM idempotency WHERE created_at > 0").fetchone()[0] - MAX_KEYS
     if surplus > 0:
         connection.execute(
@@ -248,22 +248,22 @@ def _store(connection: ScopesConnection, row: tuple[str, str, str, str, int]) ->
         )
 
 
-def _create(task: Task, given: CreateScope) -> Result:
+def _create(run: ToolRun, given: CreateScope) -> Result:
     if given.if_match is not None and given.parent_alias is None:
         raise invalid("Invalid argument: ifMatch (it is the ETag of the parent: give parentAlias too, or leave it out)")
     scope = changes.create(
-        task.connection,
-        task.now,
+        run.connection,
+        run.now,
         title=given.title,
         description=given.description or None,
-        parent=None if given.parent_alias is None else task.find_unchanged(given.parent_alias),
+        parent=None if given.parent_alias is None else run.find_unchanged(given.parent_alias),
         alias=given.custom_alias,
         status=given.status,
     )
-    return task.describe(scope)
+    return run.describe(scope)
 
 
-def _update(task: Task, given: UpdateScope) -> Result:
+def _update(run: ToolRun, given: UpdateScope) -> Result:
     expected = given.expected_updated_at
     change = Change(
         title=given.title,
@@ -272,55 +272,55 @@ def _update(task: Task, given: UpdateScope) -> Result:
         is_restored=given.restore,
         expected_updated_at=None if expected is None else parse_time("expectedUpdatedAt", expected),
     )
-    return task.describe(changes.update(task.connection, task.now, task.find_unchanged(given.alias), change))
+    return run.describe(changes.update(run.connection, run.now, run.find_unchanged(given.alias), change))
 
 
-def _move(task: Task, given: MoveScope) -> Result:
+def _move(run: ToolRun, given: MoveScope) -> Result:
     if given.new_parent_alias is UNSET and given.before is None and given.after is None:
         raise invalid("Missing required parameter: newParentAlias, before or after")
     if given.before is not None and given.after is not None:
         raise invalid("Invalid argument: before and after (give only one of them)")
     where = Move(
         leaves=given.new_parent_alias is not UNSET,
-        parent=task.find(given.new_parent_alias) if isinstance(given.new_parent_alias, str) else None,
-        before=None if given.before is None else task.find(given.before),
-        after=None if given.after is None else task.find(given.after),
+        parent=run.find(given.new_parent_alias) if isinstance(given.new_parent_alias, str) else None,
+        before=None if given.before is None else run.find(given.before),
+        after=None if given.after is None else run.find(given.after),
     )
-    return task.describe(changes.move(task.connection, task.now, task.find_unchanged(given.alias), where))
+    return run.describe(changes.move(run.connection, run.now, run.find_unchanged(given.alias), where))
 
 
-def _delete(task: Task, given: DeleteScope) -> Result:
-    scope = task.find_unchanged(given.alias)
-    count = changes.delete(task.connection, task.now, scope, cascade=given.cascade)
+def _delete(run: ToolRun, given: DeleteScope) -> Result:
+    scope = run.find_unchanged(given.alias)
+    count = changes.delete(run.connection, run.now, scope, cascade=given.cascade)
     return {"alias": scope.alias, "deleted": True, "count": count}
 
 
-def _add_alias(task: Task, given: AddAlias) -> Result:
+def _add_alias(run: ToolRun, given: AddAlias) -> Result:
     name, is_canonical = given.new_alias, given.make_canonical
-    scope = task.find_unchanged(given.scope_alias)
-    scope = changes.add_alias(task.connection, task.now, scope, name, is_canonical=is_canonical)
-    return {"scope": scope.alias, "alias": name, "canonical": is_canonical, "aliases": task.aliases(scope)}
+    scope = run.find_unchanged(given.scope_alias)
+    scope = changes.add_alias(run.connection, run.now, scope, name, is_canonical=is_canonical)
+    return {"scope": scope.alias, "alias": name, "canonical": is_canonical, "aliases": run.aliases(scope)}
 
 
-def _remove_alias(task: Task, given: RemoveAlias) -> Result:
+def _remove_alias(run: ToolRun, given: RemoveAlias) -> Result:
     name = given.alias_to_remove
-    scope = changes.remove_alias(task.connection, task.now, task.find_unchanged(given.scope_alias), name)
-    return {"scope": scope.alias, "removed": name, "aliases": task.aliases(scope)}
+    scope = changes.remove_alias(run.connection, run.now, run.find_unchanged(given.scope_alias), name)
+    return {"scope": scope.alias, "removed": name, "aliases": run.aliases(scope)}
 
 
-def _set_canonical(task: Task, given: SetCanonicalAlias) -> Result:
+def _set_canonical(run: ToolRun, given: SetCanonicalAlias) -> Result:
     name = given.new_canonical_alias
-    scope = changes.set_canonical(task.connection, task.now, task.find_unchanged(given.scope_alias), name)
-    return {"scope": scope.alias, "aliases": task.aliases(scope)}
+    scope = changes.set_canonical(run.connection, run.now, run.find_unchanged(given.scope_alias), name)
+    return {"scope": scope.alias, "aliases": run.aliases(scope)}
 
 
-_READERS: Final[dict[str, Callable[[Task, Any], Result]]] = {
+_READERS: Final[dict[str, Callable[[ToolRun, Any], Result]]] = {
     "scopes.get": _get,
     "scopes.children": _children,
     "scopes.roots": _roots,
     "aliases.resolve": _resolve,
 }
-_WRITERS: Final[dict[str, Callable[[Task, Any], Result]]] = {
+_WRITERS: Final[dict[str, Callable[[ToolRun, Any], Result]]] = {
     "scopes.create": _create,
     "scopes.update": _update,
     "scopes.move": _move,

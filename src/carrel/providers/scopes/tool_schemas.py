@@ -1,6 +1,6 @@
 """The tools of scopes as clients see them: names, arguments, results and hints.
 
-A tool reads, adds or changes. One that adds has another effect when it is called again; one that changes has none.
+A tool reads, adds or changes. A repeated call of a tool that adds has another effect; of one that changes, it has none.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class ListRoots(Value, frozen=True):
 
 
 class Repeatable(Value, frozen=True, kw_only=True, rename="camel"):
-    """The arguments that all tools have that write."""
+    """The arguments of every tool that writes."""
 
     idempotency_key: (
         Annotated[
@@ -104,8 +104,8 @@ class MoveScope(Repeatable, frozen=True):
     new_parent_alias: Annotated[
         Text | UnsetType | None, Argument(description="The new parent; null makes the scope a root.")
     ] = UNSET
-    before: Annotated[Text, Argument(description="The sibling to stand before.")] | None = None
-    after: Annotated[Text, Argument(description="The sibling to stand after.")] | None = None
+    before: Annotated[Text, Argument(description="Place the scope before this sibling.")] | None = None
+    after: Annotated[Text, Argument(description="Place the scope after this sibling.")] | None = None
 
 
 class DeleteScope(Repeatable, frozen=True):
@@ -178,7 +178,7 @@ _RESULTS: Final[Mapping[str, Schema]] = {
     "aliases.remove": _result(scope=_STRING, removed=_STRING, aliases=_NAMES),
     "aliases.setCanonical": _result(scope=_STRING, aliases=_NAMES),
 }
-"""The results of the tools; of those that are not here it is a scope."""
+"""The results of the tools; all other tools return a scope."""
 
 _TOOLS: Final[Mapping[str, tuple[Effect, type[Value], str]]] = {
     "scopes.get": ("reads", OneScope, "Get everything about one scope."),
@@ -189,7 +189,7 @@ _TOOLS: Final[Mapping[str, tuple[Effect, type[Value], str]]] = {
     "scopes.update": ("changes", UpdateScope, "Change a scope's title, description or status."),
     "scopes.move": ("changes", MoveScope, "Move a scope below another parent, or among its siblings."),
     "scopes.delete": ("changes", DeleteScope, "Delete a scope."),
-    "aliases.add": ("adds", AddAlias, "Give a scope one more alias."),
+    "aliases.add": ("adds", AddAlias, "Add an alias to a scope."),
     "aliases.remove": ("changes", RemoveAlias, "Remove a secondary alias of a scope."),
     "aliases.setCanonical": ("changes", SetCanonicalAlias, "Make one of a scope's aliases the canonical one."),
 }

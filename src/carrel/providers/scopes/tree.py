@@ -1,7 +1,7 @@
 """A scope's tree as text, without recursion.
 
-Each level is one query whose rows come straight from an index, at most one more than can be shown. Then the levels are
-walked depth first until the bound.
+Each level is one query that an index answers without sorting, with at most one row more than can be shown. Then the
+levels are walked depth first up to the maximum number of nodes.
 """
 
 from carrel.core.record import Value, replace

@@ -32,7 +32,7 @@ class BadUri(ScopeError):
 
 
 class TreeQuery(Value, frozen=True, gc=False):
-    """Which part of a tree is asked for. None stands for a parameter that was not given."""
+    """The requested part of a tree. None stands for a parameter that was not given."""
 
     depth: int | str | None = None
     skip: Annotated[int, Argument(ge=0, le=MAX_SKIP)] | None = None
@@ -55,7 +55,7 @@ class TreeQuery(Value, frozen=True, gc=False):
 
 
 def check(uri: str) -> None:
-    """Raise for a URI that has the form of no resource; the words are exact."""
+    """Raise `BadUri` for a URI that does not have the form of a resource, in the words of the documents."""
     shape = _SHAPE.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH and not _CONTROL.search(uri) else None
     if shape is None:
         raise BadUri(uri)

@@ -19,6 +19,8 @@ MAX_TITLE: Final = 200
 MAX_DESCRIPTION: Final = 1_000
 MAX_ALIAS: Final = 64
 MAX_POSITION: Final = 2**53 - 1
+MAX_CHILDREN: Final = 10_000
+"""Children that a scope lists, unless `max_children_listed` says otherwise."""
 MAX_TIME_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 

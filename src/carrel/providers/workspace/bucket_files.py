@@ -1,7 +1,7 @@
-"""Objects of a bucket as files: by a path, after the policy allowed it, with the bytes of one state of the object.
+"""Open the objects of a bucket as files: the policy judges the path, then the object is requested.
 
-The first bytes come with one request, which are all bytes of most objects. Further parts are requested on the
-condition that the object is still the same, so that parts of two states are never joined.
+The first request returns the first bytes, which are all bytes of most objects. Further parts are requested on the
+condition that the object has not changed, so that parts of two states are never joined.
 """
 
 from typing import Final
@@ -20,16 +20,16 @@ from carrel.providers.workspace.policy import TYPE, Policy, Verdict
 from carrel.providers.workspace.tree import is_servable, refused
 
 FIRST_BYTES: Final = 262_144
-"""How much of an object the first request asks for."""
+"""Bytes of an object that the first request asks for."""
 MAX_CACHED_BYTES: Final = 16 << 20
-"""Maximum size of all first bytes that are kept, to be used again while the store says that they are unchanged."""
+"""Maximum size of the cache of first bytes; they are used again while the store says that they are unchanged."""
 BLOCK_BYTES: Final = 262_144
-"""The least that is requested of a large object at once."""
+"""Minimum number of bytes in one further request for a large object."""
 _WEIGHT: Final = 512
 
 
 class FoundObject(Value, frozen=True):
-    """An object that may be served: its path, its state, its first bytes, what they are, and the verdict on it."""
+    """An object that may be served: its path, its state, its first bytes, their kind, and the verdict on it."""
 
     segments: Segments
     state: BucketObject
@@ -39,7 +39,7 @@ class FoundObject(Value, frozen=True):
 
 
 class FoundFolder(Value, frozen=True):
-    """A folder of a bucket that may be read, and the list that has it."""
+    """A folder of a bucket that may be read, and the list that contains it."""
 
     segments: Segments
     table: ObjectTable
@@ -70,7 +70,7 @@ class BucketFiles:
         try:
             return self._open(target, patience_s, tag)
         except BucketFault:
-            if self.policy.denies(target.segments, False):  # whatever the bucket would say
+            if self.policy.denies(target.segments, False):  # before the bucket is asked
                 raise denied(target.uri, "deny") from None
             raise
 
@@ -125,7 +125,7 @@ class BucketFiles:
         return None if tag else known
 
     def kind_of(self, name: str, state: BucketObject) -> Kind | None:
-        """Return what the bytes of an object are, if that is known of this state."""
+        """Return the kind of an object's bytes; None if it is not known for this state."""
         known = self._heads.get(name)
         if known is None or known.found.etag != state.etag:
             return None

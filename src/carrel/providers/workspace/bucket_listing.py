@@ -11,19 +11,19 @@ from operator import itemgetter
 from carrel.buckets.bucket import BucketObject
 from carrel.buckets.contents import ObjectTable
 from carrel.core.cancellation import check_cancelled
-from carrel.core.isotime import iso
 from carrel.core.limits import MAX_URI_LENGTH
 from carrel.core.model import FOLDER_TYPE, Annotations, Rank, Resource, Text
 from carrel.core.record import Value
 from carrel.core.uri import quote
 from carrel.files import file_types
 from carrel.providers.workspace.bucket_files import BucketFiles, FoundFolder
+from carrel.providers.workspace.folders import entry_item
 from carrel.providers.workspace.paths import prefix_of
 from carrel.providers.workspace.policy import FolderRules
 
 
 class ListedObject(Value, frozen=True, gc=False):
-    """An object in a list: its URI, its name below the prefix, its type ("" if only its bytes tell), and its state."""
+    """An object in a list: its URI, its name below the prefix, its type ("" if the name does not tell), its state."""
 
     uri: str
     name: str
@@ -88,7 +88,7 @@ class BucketListing:
         path = "/".join((*rules.segments, name))
         known = file_types.known_type(name)
         if known is None:
-            # Objects are not read for a list, so one of an unknown type is listed until it was read.
+            # Objects are not read for a list, so an object of unknown type is listed until it has been read.
             kind = self._files.kind_of(path, state)
             known = ("", True) if kind is None else (file_types.type_of(name, is_text=kind.is_text), kind.is_text)
         if (verdict.needs_text and not known[1]) or len(uri) > MAX_URI_LENGTH:
@@ -166,18 +166,8 @@ def item_of(child: BucketChild) -> Text:
     if child.listed is None:
         return Text("", FOLDER_TYPE, uri=child.uri)
     state = child.listed.state
-    modified = iso(state.modified_ms)
-    meta = {
-        "dev.carrel/uri": child.uri,
-        "dev.carrel/total": state.size,
-        "dev.carrel/start": 0,
-        "dev.carrel/length": 0,
-        "dev.carrel/etag": state.etag,
-        "dev.carrel/last-modified": modified,
-        "dev.carrel/entry": True,
-    }
     mime_type = child.listed.mime_type or file_types.UNKNOWN_TEXT
-    return Text(f"{state.size} bytes, {modified}", mime_type, uri=child.uri, meta=meta)
+    return entry_item(child.uri, mime_type, state.size, state.etag, state.modified_ms)
 
 
 def resource_of(child: BucketChild) -> Resource:

@@ -2,9 +2,9 @@
 
 workspace://@{root}/{+path}{?start,length,lines,outline}  an object, or a folder's children
 
-It is a provider beside that of the local files, under the same scheme, so that a bucket that is slow or down takes
-no worker thread from them. Reads ask the bucket. Lists, folders, completion and search use the last list of the bucket,
-which is renewed in the background; changes are found by comparing lists.
+It is a separate provider under the scheme of the local files, so that a bucket that is slow or down takes no worker
+thread from them. Reads ask the bucket. Lists, folders, completion and search use the last list of the bucket, which is
+renewed in the background; changes are found by comparing lists.
 """
 
 import re
@@ -21,8 +21,8 @@ from carrel.core.errors import NotFound, ProviderError, RequestError
 from carrel.core.gateway import Gateway
 from carrel.core.hashing import blake2b
 from carrel.core.hierarchy import NotAFolder
-from carrel.core.limits import MAX_COMPLETIONS, REQUEST_DEADLINE_S
-from carrel.core.model import FOLDER_TYPE, Completion, Meta, Reading, Resource, Stored, Text
+from carrel.core.limits import REQUEST_DEADLINE_S
+from carrel.core.model import Completion, Meta, Reading, Resource, Stored, Text
 from carrel.core.provider import Document, Route
 from carrel.core.record import replace
 from carrel.core.uri import pairs, quote, split_query
@@ -42,14 +42,12 @@ from carrel.providers.workspace.file_query import (
     checked,
     wanted_part,
 )
-from carrel.providers.workspace.folders import MAX_CHILDREN, TTL_MS
+from carrel.providers.workspace.folders import TTL_MS, folder_reading
 from carrel.providers.workspace.ignore_rules import IgnoreRules
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import Policy
 
 _ONE_TAG: Final = re.compile(r'(?:W/)?"?([A-Za-z0-9._+/=-]{1,128})"?')
-_ENOUGH: Final = MAX_COMPLETIONS + 1
-_NO_VALUES: Final = Completion((), total=0, has_more=False)
 
 
 class BucketRoot(Gateway):
@@ -86,7 +84,7 @@ class BucketRoot(Gateway):
         self._contents.begin()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` for the first list; return whether it came, or failed."""
+        """Wait until the first list came or failed, at most `timeout_s`; return False after a timeout."""
         return self._contents.wait(timeout_s)
 
     def routes(self) -> Sequence[Route]:
@@ -153,12 +151,12 @@ class BucketRoot(Gateway):
             yield Document(one.uri, state.etag, title, one.mime_type, state.size, state.modified_ms)
 
     def _try_to_look(self, first_s: float | None = FIRST_S) -> None:
-        """Have the list renewed, and wait a little for it. Without one, nothing is listed, and health says why."""
+        """Renew the list in the background, and wait a little for it. Without a list, health says why."""
         with suppress(BucketFault):
             self._contents.look(first_s=first_s)
 
     def _look(self) -> None:
-        """Have the list renewed, and wait a little for it; raise if there is none."""
+        """Renew the list in the background, and wait a little for it; raise if there is no list."""
         try:
             self._contents.look()
         except BucketFault as fault:
@@ -207,18 +205,9 @@ class BucketRoot(Gateway):
         return Reading((item,), etag=state.etag, last_modified_ms=state.modified_ms, ttl_ms=TTL_MS, range=part)
 
     def _folder(self, target: Target, found: FoundFolder, after: str) -> Reading:
-        taken = self._listing.children(found, after)[: MAX_CHILDREN + 1]
-        stale: Meta | None = {"dev.carrel/stale": True} if self._contents.state().is_stale else None
-        if not taken:
-            itself = Text("", FOLDER_TYPE, meta={"dev.carrel/uri": paths.canonical(self._root, found.segments)})
-            return Reading((itself,), ttl_ms=TTL_MS, more=lambda _: None, meta=stale)
-        bare = split_query(target.uri)[0]
-
-        def more(count: int) -> str | None:
-            return f"{bare}?after={quote(taken[count - 1].key, safe='%')}" if count < len(taken) else None
-
-        items = tuple(item_of(child) for child in taken[:MAX_CHILDREN])
-        return Reading(items, ttl_ms=TTL_MS, more=more, meta=stale)
+        children = ((one.key, item_of(one)) for one in self._listing.children(found, after))
+        reading = folder_reading(target.uri, paths.canonical(self._root, found.segments), children)
+        return replace(reading, meta={"dev.carrel/stale": True}) if self._contents.state().is_stale else reading
 
     def _target(self, uri: str) -> Target:
         target = paths.parse(uri, (self._root,))
@@ -241,7 +230,7 @@ class BucketRoot(Gateway):
         except BucketFault as fault:
             raise self._files.unavailable(fault, target.uri) from None
 
-    # Changes, completion, and what people are told
+    # Changes, completion, explanations
 
     def fingerprint(self, uri: str) -> str | None:
         """Return the ETag of an object, or a token of the names in a folder; None if there is nothing."""
@@ -267,20 +256,17 @@ class BucketRoot(Gateway):
         """Return the children of a folder that start with the typed name; folders end with `/`."""
         del template, context
         if variable != "path":
-            return _NO_VALUES
-        begun = value.rpartition("/")[2]
-        before = value[: len(value) - len(begun)]
+            return paths.NO_VALUES
+        folder, begun = paths.split_typed(value)
         try:
             target = paths.parse(paths.canonical(self._root, value.split("/")[:-1]) + "/", (self._root,))
             found = self._open(target)
         except (RequestError, ProviderError):
-            return _NO_VALUES
+            return paths.NO_VALUES
         if not isinstance(found, FoundFolder) or begun == "..":
-            return _NO_VALUES
-        children = self._listing.children(found, begun=quote(begun))[:_ENOUGH]
-        offered = tuple(before + child.name + "/" * (child.listed is None) for child in children)
-        has_more = len(offered) == _ENOUGH
-        return Completion(offered[:MAX_COMPLETIONS], None if has_more else len(offered), has_more)
+            return paths.NO_VALUES
+        children = self._listing.children(found, begun=quote(begun))
+        return paths.completion(folder, ((child.name, child.listed is None) for child in children))
 
     def explain(self, uri: str) -> list[str]:
         """Return sentences that say why a URI is served or not."""
@@ -318,8 +304,8 @@ class BucketRoot(Gateway):
             problems.append(f"the bucket gives no list: {known.problem}; the one of {known.age_s:.0f} s ago is served")
         elif known.problem:
             problems.append(f"the bucket is not available: {known.problem}")
-        if table is not None and table.odd:
-            problems.append(f"{table.odd} object(s) are not served: no URI can have their names")
+        if table is not None and table.unservable:
+            problems.append(f"{table.unservable} object(s) are not served: no URI can have their names")
         if table is not None and table.is_cut:
             problems.append(f"only the first {len(table.names)} objects are listed; the others can be read by name")
         unusable = sorted(self._files.policy.unusable_ignore_files().items())

@@ -1,8 +1,7 @@
 """Ignore files in a bucket: every `.gitignore` from the prefix down, as for a folder on this machine.
 
-While the list of the bucket is recent, it tells which ignore files there are, so that a read does not ask for each. If
-an ignore file cannot be read because the bucket does not answer, `BucketFault` is raised: what it hides must not
-become visible.
+A recent list of the bucket shows which ignore files exist, so that a read does not ask for each. If an ignore file
+cannot be read because the bucket does not answer, `BucketFault` is raised: hidden files must not become visible.
 """
 
 from functools import partial
@@ -23,7 +22,7 @@ from carrel.providers.workspace.ignore_rules import (
 )
 
 RECENT_S: Final = 20.0
-"""How old a list may be that tells which ignore files there are."""
+"""Maximum age of a list that shows which ignore files exist."""
 
 
 class BucketIgnoreFiles(IgnoreRules):
@@ -68,7 +67,7 @@ class BucketIgnoreFiles(IgnoreRules):
         return compile_text(part.data if part is not None else b"")
 
     def _asked(self, key: str) -> Rules:
-        """Return the rules of a file of which no list tells anything."""
+        """Return the rules of a file, read from the bucket because there is no recent list."""
         part = self._bucket.fetch(key, 0, MAX_IGNORE_BYTES + 1)
         assert part is not None  # no condition was given
         found = part.found

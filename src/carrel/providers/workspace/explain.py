@@ -1,4 +1,4 @@
-"""Explains why a file is served or refused, by the same rules as a read."""
+"""Explain why a file is served or refused, by the same rules as a read."""
 
 from carrel.core.errors import Denied, NotFound
 from carrel.providers.workspace.ignore_rules import EXCLUDE_FILE, Segments

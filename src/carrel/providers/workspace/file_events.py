@@ -1,4 +1,4 @@
-"""File events as changes of resources: of files that may be read, of folders, and of the list.
+"""Turn file events into changes of resources: of files that may be read, of folders, and of the list.
 
 On Linux each readable folder is watched separately, so that no link is followed; on other systems watchfiles watches
 the trees. If events fail, the files are polled. Reads do not depend on events, they always ask the disk; for lists see

@@ -1,7 +1,7 @@
-"""A file or folder as git knows it: at a revision, what changed, which commit each line is from, and its commits.
+"""The history of a file or folder in git: its content at a revision, a diff, the commit of each line, its commits.
 
-The policy judges a path the same for every revision, by the rules of now. What is asked and refused is refused before
-git's data is opened; what a comparison meets and must not show is counted.
+The policy judges a path the same for every revision, by today's rules. A refused path is refused before git's data is
+opened. A comparison of folders leaves out refused files and says how many.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,14 @@ from carrel.git.answer import make_reading
 from carrel.git.blame import Blame
 from carrel.git.commit_text import details_of, log_lines, one_line, short
 from carrel.git.comparison import Comparison, compare_files, compare_trees
+from carrel.git.folder_history import MAX_SKIPPED, FolderHistory, in_repository, read_log
 from carrel.git.history import FOLDER, KIND, Entry
 from carrel.git.objects import BLOB, Id, Unknown
-from carrel.git.past import MAX_SKIPPED, Past, in_repository, read_log
 from carrel.git.patches import LINK, MAX_TEXT_BYTES, SUBMODULE, FileChange, content_of, make_patch
 from carrel.git.repository import Repository
 from carrel.git.revisions import resolve
 from carrel.providers.workspace import paths
+from carrel.providers.workspace.folders import MAX_CHILDREN
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.tree import Tree, is_servable
 
@@ -32,10 +33,9 @@ _WITH: Final = {
     "blame": ("at", "format", "start", "length", "lines"),
     "log": ("at", "skip", "format", "start", "length", "lines"),
 }
-"""Which parameters go together with each question."""
-MAX_CHILDREN: Final = 1_000
+"""The parameters that each question may be combined with."""
 LONG_TTL_MS: Final = 3_600_000
-"""How long a client may keep what a commit's full id names: it never changes."""
+"""How long a client may keep an answer for the full id of a commit: it never changes."""
 
 Query = dict[str, str]
 
@@ -45,14 +45,16 @@ class FileHistory:
 
     def __init__(self, tree: Tree, home: str) -> None:
         self._tree = tree
-        self._past = Past(tree.root.path, home)
+        self._history = FolderHistory(tree.root.path, home)
 
     def read(self, target: Target, query: Query) -> Reading:
         """Answer the question that the query of a URI asks."""
         question = _asked(target, query)
         self._tree.check(target)
         answer = {"at": self._at, "diff": self._diff, "blame": self._blame, "log": self._log}[question]
-        return self._past.ask(target.uri, lambda repository: _cut(answer(repository, target, query), query, target.uri))
+        return self._history.ask(
+            target.uri, lambda repository: _cut(answer(repository, target, query), query, target.uri)
+        )
 
     # At a revision
 
@@ -80,7 +82,7 @@ class FileHistory:
         return entry
 
     def _check_kinds(self, target: Target, entries: Sequence[Entry | None]) -> None:
-        """Raise if a path may not be read as what it was; what it never was is judged as a file and as a folder."""
+        """Raise if a path may not be read as the kind it had; a path that no revision has is judged as both kinds."""
         kinds = {entry[0] & KIND == FOLDER for entry in entries if entry is not None}
         for is_folder in kinds:
             self._tree.check(target, is_folder=is_folder)
@@ -100,7 +102,7 @@ class FileHistory:
         return Stored(content.BytesSource(data), kind.encoding, mime_type, None, meta)
 
     def _children(self, repository: Repository, name: Id, target: Target, query: Query) -> Reading:
-        """Return an item for each child of a folder that is listed now by the rules."""
+        """Return an item for each child of a folder that today's rules list."""
         skip = _number(query, target)
         shown = [
             (child, entry)

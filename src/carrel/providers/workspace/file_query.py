@@ -1,4 +1,4 @@
-"""The query of a file or a folder: which part is asked for, and what of its history."""
+"""The query of a file or a folder: a part of it, or its history."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -21,7 +21,7 @@ WHOLE: Final[tuple[Range | None, dict[str, object]]] = (None, {})
 
 
 class FileQuery(Value, frozen=True):
-    """Which part of a file is asked for, where the children of a folder go on, or what is asked of git's history."""
+    """A part of a file, the child of a folder to continue after, or a question about git's history."""
 
     start: str | None = None
     length: str | None = None
@@ -65,7 +65,7 @@ def given_in(query: FileQuery) -> dict[str, str]:
 
 
 def checked(query: FileQuery, known: Sequence[str], uri: str) -> dict[str, str]:
-    """Return the parameters that were given; raise for one that a file has and a folder does not, or the reverse."""
+    """Return the given parameters; raise for one that is not in `known`: files and folders have different ones."""
     given = given_in(query)
     for name, value in given.items():
         if name not in known:

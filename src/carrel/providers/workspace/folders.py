@@ -33,24 +33,17 @@ class Folder(Value, frozen=True):
         opened, segments = self.found.opened, self.found.segments
         modified = opened.stat.st_mtime_ns // 1_000_000
         children = self.listing.children(opened, segments, after)
-        taken = list(islice(self._shown(children), MAX_CHILDREN + 1))
-        if not taken:
-            itself = Text("", FOLDER_TYPE, meta={"dev.carrel/uri": canonical(self.tree.name, segments)})
-            return Reading((itself,), last_modified_ms=modified, ttl_ms=TTL_MS, more=lambda _: None)
-        bare = split_query(target.uri)[0]
-
-        def more(count: int) -> str | None:
-            return f"{bare}?after={quote(taken[count - 1][0].key, safe='%')}" if count < len(taken) else None
-
-        items = tuple(item for _, item in taken[:MAX_CHILDREN])
-        return Reading(items, last_modified_ms=modified, ttl_ms=TTL_MS, more=more)
+        shown = ((child.key, item) for child, item in self._shown(children))
+        return replace(
+            folder_reading(target.uri, canonical(self.tree.name, segments), shown), last_modified_ms=modified
+        )
 
     def resources(self, after: str) -> Iterator[Resource]:
         """Yield the children that `read` shows, as entries."""
         for child, item in self._shown(self.listing.children(self.found.opened, self.found.segments, after)):
             if child.entry is None:
                 assert item.uri is not None
-                yield Resource(item.uri, child.name, mime_type=FOLDER_TYPE, sort_key=child.key)
+                yield Resource(item.uri, child.name, mime_type=FOLDER_TYPE, sort_key=child.key, target=child.target)
             else:
                 listed = describe(child.entry, sort_key=child.key)
                 yield replace(listed, name=child.name, title="", mime_type=item.mime_type)
@@ -85,17 +78,38 @@ class Folder(Value, frozen=True):
 
 def _item(entry: Entry, state: os.stat_result, sniffed: Sniffed | None) -> Text:
     """Return the item of a file in a given state; `sniffed` is None if its bytes are not known."""
-    modified = iso(state.st_mtime_ns // 1_000_000)
     is_text = sniffed is None or sniffed.kind.is_text
+    encoding = "" if sniffed is None else sniffed.kind.encoding if is_text else "base64"
+    etag = etag_of(state) if sniffed is None else sniffed.etag
+    mime_type = file_types.type_of(entry.segments[-1], is_text=is_text)
+    return entry_item(entry.uri, mime_type, state.st_size, etag, state.st_mtime_ns // 1_000_000, encoding)
+
+
+def entry_item(uri: str, mime_type: str, size: int, etag: str, modified_ms: int, encoding: str = "") -> Text:
+    """Return the item that stands for a file in its folder: its size and time instead of its content."""
+    modified = iso(modified_ms)
     meta = {
-        "dev.carrel/uri": entry.uri,
-        **({} if sniffed is None else {"dev.carrel/encoding": sniffed.kind.encoding if is_text else "base64"}),
-        "dev.carrel/total": state.st_size,
+        "dev.carrel/uri": uri,
+        **({"dev.carrel/encoding": encoding} if encoding else {}),
+        "dev.carrel/total": size,
         "dev.carrel/start": 0,
         "dev.carrel/length": 0,
-        "dev.carrel/etag": etag_of(state) if sniffed is None else sniffed.etag,
+        "dev.carrel/etag": etag,
         "dev.carrel/last-modified": modified,
         "dev.carrel/entry": True,
     }
-    mime_type = file_types.type_of(entry.segments[-1], is_text=is_text)
-    return Text(f"{state.st_size} bytes, {modified}", mime_type, uri=entry.uri, meta=meta)
+    return Text(f"{size} bytes, {modified}", mime_type, uri=uri, meta=meta)
+
+
+def folder_reading(uri: str, canonical_uri: str, children: Iterable[tuple[str, Text]]) -> Reading:
+    """Return a folder's reading with its first children, given by sort key and item; if it has none, with itself."""
+    taken = list(islice(children, MAX_CHILDREN + 1))
+    if not taken:
+        itself = Text("", FOLDER_TYPE, meta={"dev.carrel/uri": canonical_uri})
+        return Reading((itself,), ttl_ms=TTL_MS, more=lambda _: None)
+    bare = split_query(uri)[0]
+
+    def more(count: int) -> str | None:
+        return f"{bare}?after={quote(taken[count - 1][0], safe='%')}" if count < len(taken) else None
+
+    return Reading(tuple(item for _, item in taken[:MAX_CHILDREN]), ttl_ms=TTL_MS, more=more)

@@ -36,12 +36,12 @@ MAX_FOLDERS: Final = 50_000
 RECHECK_S: Final = 30.0
 """How often all files are checked: a change through a memory map, or a mount, is not reported."""
 _RECHECK_SHARE: Final = 50
-"""The checks take at most one part in this many of the time."""
+"""The checks take at most one part in 50 of the time."""
 _FIRST_KEPT: Final = 2
 
 _Rules = tuple[Chain, Hidden | None, int]
 _NO_RULES: Final[_Rules] = ((), None, -1)
-"""Rules that no root has, so that everything is read again."""
+"""Rules that differ from those of every root, so that everything is read again."""
 _Place = tuple[Segments, str]
 """A folder, and a name in it."""
 _State = tuple[int, ...] | None
@@ -83,7 +83,7 @@ class KeptDocuments:
         self._states: dict[_Place, _State] = {}
         """The states of the files behind names that every call checks, from before they were last looked at."""
         self._has_second_names = False
-        """Whether a file got a second name: it is looked for among all that are kept."""
+        """Whether a file got a second name: then its other name is searched among all kept files."""
         self._log: list[tuple[str, _Place]] = []
         self._dropped = 0
         """How many entries of the log were dropped."""
@@ -249,7 +249,7 @@ class KeptDocuments:
             self._dropped += dropped
 
     def _pass_over(self, named: dict[Segments, set[str]], *, is_quiet: bool) -> None:
-        """Drop names whose files are as they were; only while nothing else changed, so that they lead to the same."""
+        """Drop names whose files did not change; only while nothing else changed, so links lead to the same files."""
         if not is_quiet:
             self._states = {}
             return
@@ -259,14 +259,14 @@ class KeptDocuments:
                 known = None if folder is None else folder.documents.get(name)
                 if known is not None and not known.settled:
                     continue
-                # A link that is not served may lead anywhere, and only a reported change lets it lead elsewhere.
+                # The target of a link that is not served may be anywhere. It changes only with a reported change.
                 state = self._state_of(segments, name, follows=known is not None)
                 if state is not None and self._states.get((segments, name)) == state:
                     names.discard(name)
                 self._states[segments, name] = state
 
     def _state_of(self, segments: Segments, name: str, *, follows: bool) -> _State:
-        """Return what tells one state of the file behind a name from another; None if there is no file."""
+        """Return the state of the file behind a name, for comparison; None if there is no file."""
         try:
             state = os.stat("/".join((*segments, name)), dir_fd=self._tree.root.fd, follow_symlinks=follows)
         except (OSError, ValueError):
@@ -381,4 +381,5 @@ def document_of(entry: Entry) -> Document:
         state.st_size,
         state.st_mtime_ns // 1_000_000,
         settled=is_settled(state),
+        target=entry.target,
     )

@@ -48,7 +48,7 @@ REPORTING: Final = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs tmpfs r
 
 _FIRST_KEPT: Final = 2
 _NOWHERE: Final = ("",)
-"""A path that no folder has."""
+"""A path that no folder can have."""
 
 _MOUNTS: Final = "/proc/self/mountinfo"
 

@@ -23,7 +23,7 @@ def open_folder(directory: str, trees: Mapping[str, Tree]) -> tuple[str, Segment
     """Return the root and the path of a folder; raise if it is outside, refused, missing, or a file."""
     target = _folder_target(directory, trees)
     tree = trees[target.root]
-    # The answer must not reveal that there is a file which may not be read.
+    # The error must not reveal that a file exists which may not be read.
     is_refused = bool(target.segments) and bool(tree.policy.judge(target.segments, is_folder=False).reason)
     found = tree.open(Target(directory, target.root, target.segments, is_refused, target.is_guess))
     with found.opened as opened:

@@ -24,7 +24,7 @@ from carrel.files import file_types
 from carrel.files.sandbox import FileState, Kind, Opened, SandboxError, Unreadable, is_settled, state_of
 from carrel.providers.workspace.ignore_rules import Segments
 from carrel.providers.workspace.kept_folders import Below, Kept, KeptFolders
-from carrel.providers.workspace.paths import prefix_of
+from carrel.providers.workspace.paths import canonical, prefix_of
 from carrel.providers.workspace.policy import FolderRules, Verdict
 from carrel.providers.workspace.tree import FoundFile, Tree, is_servable
 
@@ -51,20 +51,25 @@ Looked = tuple[FolderRules, int, bool, list[Named]]
 
 
 class Entry(Value, frozen=True, gc=False):
-    """A listed file: its state, and its type by name, or by content if the name is unknown."""
+    """A listed file: its state, and its type by name, or by content if the name is unknown; of a link, its target."""
 
     uri: str
     segments: Segments
     mime_type: str
     state: os.stat_result
+    target: str = ""
 
 
 class Child(Value, frozen=True):
-    """A child of a folder: a file with its entry, or a folder without. `key` is its sort key, the quoted name."""
+    """A child of a folder: a file with its entry, or a folder without. `key` is its sort key, the quoted name.
+
+    `target` is the URI that a link to a folder leads to.
+    """
 
     key: str
     name: str
     entry: Entry | None
+    target: str = ""
 
 
 class LookedFolder(Value, frozen=True):
@@ -452,7 +457,7 @@ class Listing:
             return None
         with found.opened as opened:
             if opened.is_folder:
-                return Child(f"{key}/", name, None)
+                return Child(f"{key}/", name, None, canonical(self._tree.name, opened.real))
             entry = self._of_link(found, step.prefix + key)
             return None if entry is None else Child(key, name, entry)
 
@@ -526,8 +531,8 @@ class Listing:
         opened = found.opened
         if opened.is_folder or opened.stat.st_size > self._max_listed_bytes:
             return None
-        is_text = self._tree.sniff(opened).kind.is_text
-        return Entry(uri, found.segments, file_types.type_of(found.segments[-1], is_text=is_text), opened.stat)
+        mime_type = file_types.type_of(found.segments[-1], is_text=self._tree.sniff(opened).kind.is_text)
+        return Entry(uri, found.segments, mime_type, opened.stat, canonical(self._tree.name, opened.real))
 
 
 def _is_link(opened: Opened, name: str) -> bool:
@@ -555,6 +560,7 @@ def describe(entry: Entry, *, sort_key: str = "", rank: Rank | None = None, guar
         sort_key=sort_key,
         rank=rank,
         guaranteed=guaranteed,
+        target=entry.target,
     )
 
 

@@ -5,11 +5,13 @@ spellings are accepted, because hosts and URL libraries drop slashes and `@`.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import Final
 
 from carrel.core.errors import BadArgument, Denied, echo
-from carrel.core.limits import MAX_URI_LENGTH
+from carrel.core.limits import MAX_COMPLETIONS, MAX_URI_LENGTH
+from carrel.core.model import Completion
 from carrel.core.record import Value
 from carrel.core.uri import SEGMENT_SAFE, decode, is_text, quote, scheme_of, split_query
 
@@ -31,6 +33,8 @@ REASONS: Final = {
 }
 """Why a URI is refused, in words."""
 OWN_DENY: Final = "denied by [workspace] deny"
+NO_VALUES: Final = Completion((), total=0, has_more=False)
+_ENOUGH: Final = MAX_COMPLETIONS + 1
 
 _PLAIN: Final = re.compile(r"workspace:///[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+")
 """Most canonical URIs, with nothing to decode."""
@@ -127,6 +131,19 @@ def prefix_of(root: str, folder: Segments = ()) -> str:
     """Return the beginning of all URIs below a folder."""
     top = f"{EVERY}@{root}/" if root else MAIN
     return top + "".join([f"{quote(name)}/" for name in folder])
+
+
+def split_typed(value: str) -> tuple[str, str]:
+    """Return the folder, with a closing `/`, and the beginning of a name in a path that is being typed."""
+    begun = value.rpartition("/")[2]
+    return value[: len(value) - len(begun)], begun
+
+
+def completion(folder: str, children: Iterable[tuple[str, bool]]) -> Completion:
+    """Return the paths of a folder's children, given by name and whether each is a folder; a folder ends with `/`."""
+    found = [f"{folder}{name}/" if is_folder else folder + name for name, is_folder in islice(children, _ENOUGH)]
+    has_more = len(found) == _ENOUGH
+    return Completion(tuple(found[:MAX_COMPLETIONS]), None if has_more else len(found), has_more)
 
 
 def denied(uri: str, reason: str, words: str = "") -> Denied:

@@ -1,4 +1,5 @@
 """A file tree as resources.
+
 workspace:///{+path}{?start,length,lines,outline}         a file, or a folder's children
 workspace://@{root}/{+path}{?start,length,lines,outline}  the same in a further root
 workspace:///{+path}{?at,diff,blame,log,skip,format}      its history, in a git repository; also in further roots
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
@@ -19,7 +20,7 @@ from carrel.core import content
 from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
 from carrel.core.hierarchy import NotAFolder
-from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
+from carrel.core.limits import MAX_REMEMBERED_LENGTH
 from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored, Unread
 from carrel.core.provider import Changes, Document, DocumentChanges, Place, Project, Provider, Route
 from carrel.core.uri import quote, split_query
@@ -54,9 +55,6 @@ if TYPE_CHECKING:
     from carrel.buckets.address import BucketAddress
     from carrel.providers.workspace.bucket_root import BucketRoot
     from carrel.providers.workspace.kept_documents import KeptDocuments
-
-_ENOUGH: Final = MAX_COMPLETIONS + 1
-_NO_VALUES: Final = Completion((), total=0, has_more=False)
 
 
 class Workspace(Provider):
@@ -94,17 +92,12 @@ class Workspace(Provider):
         self._max_listed_bytes = max_listed_bytes
         self._buckets, folders = bucket_addresses({"": root, **_checked_names(roots or {})})
         self._bucket_settings = _checked_buckets(buckets or {}, self._buckets)
-        self._rules_of = partial(Policy, allow=allow or (), deny=deny or (), hidden=hidden, ignored=ignored)
+        self._policy_of = partial(Policy, allow=allow or (), deny=deny or (), hidden=hidden, ignored=ignored)
         self._bucket_preset: Preset = "code" if preset == "auto" else preset
         try:
             for name, folder in folders.items():
                 place = os.path.join(project.root, os.path.expanduser(folder))
-                # The guard is set below, since ignore files are read without it: one of them is in `.git`.
-                opened = self._until_closed.enter_context(_open_root(name, place))
-                tracked = Tracked(opened, self._home)
-                policy = self._rules_of(_preset(preset, opened), IgnoreFiles(opened), tracked=tracked)
-                opened.guard_links(policy.denies)
-                self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
+                self._trees[name] = self._open_tree(name, place, preset)
             _check_apart(self._trees.values())
         except ConfigError:
             self.close()
@@ -118,42 +111,37 @@ class Workspace(Provider):
         self._searching = Lock()
         self._kept: list[KeptDocuments] = []
 
+    def _open_tree(self, name: str, place: str, preset: Preset) -> Tree:
+        root = self._until_closed.enter_context(_open_root(name, place))
+        policy = self._policy_of(_preset(preset, root), IgnoreFiles(root), tracked=Tracked(root, self._home))
+        root.guard_links(policy.denies)  # after the preset and the policy, which read files that it refuses
+        return Tree(name, root, policy, os.path.abspath(place))
+
     def routes(self) -> Sequence[Route]:
-        main = Route(
+        route = partial(Route, reader=self.begin_read, query=FILE_QUERY, takes_uri=True)
+        main = route(
             "workspace:///{+path}{?start,length,lines,outline}",
-            self.begin_read,
             name="workspace-file",
             title="File or folder",
             description="A file of the project, whole or in parts, or the children of a folder",
-            query=FILE_QUERY,
             fingerprint=self.fingerprint_of_file,
-            takes_uri=True,
         )
-        named = Route(
+        named = route(
             "workspace://@{root}/{+path}{?start,length,lines,outline}",
-            self.begin_read,
             name="workspace-root-file",
             title="File or folder in a further root",
             description=f"The same in another folder: {', '.join(sorted(self._trees)[1:])}",
-            query=FILE_QUERY,
             fingerprint=self.fingerprint_of_file,
-            takes_uri=True,
         )
-        history = Route(
+        history = route(
             HISTORY_TEMPLATE,
-            self.begin_read,
             name="workspace-history",
             title="History of a file or folder",
             description="In git: ?at=REV its content then, ?diff=REV or ?diff=A..B, ?blame, ?log (format=json)",
-            query=FILE_QUERY,
-            takes_uri=True,
         )
         routes = (main, named) if len(self._trees) > 1 else (main,)
-        return (
-            (*routes, history)
-            if any(is_in_git(tree.root.path, self._home) for tree in self._trees.values())
-            else routes
-        )
+        has_history = any(is_in_git(tree.root.path, self._home) for tree in self._trees.values())
+        return (*routes, history) if has_history else routes
 
     def canonical(self, uri: str) -> str:
         """Return the one spelling; some hosts and URL libraries drop slashes and `@`."""
@@ -340,22 +328,19 @@ class Workspace(Provider):
         is_named = "{root}" in template
         root = context.get("root", "") if is_named else ""
         if variable != "path" or root not in self._trees or is_named != bool(root):
-            return _NO_VALUES
-        begun = value.rpartition("/")[2]
-        before = value[: len(value) - len(begun)]
+            return paths.NO_VALUES
+        folder, begun = paths.split_typed(value)
         try:
             target = paths.parse(paths.canonical(root, value.split("/")[:-1]), self._trees)
             quoted = quote(begun)
             found = self._trees[root].open(target)
         except RequestError:
-            return _NO_VALUES
+            return paths.NO_VALUES
         with found.opened as opened:
             if not opened.is_folder or begun == "..":
-                return _NO_VALUES
+                return paths.NO_VALUES
             children = self._listings[root].children(opened, found.segments, begun=quoted)
-            offered = [before + child.name + "/" * (child.entry is None) for child in islice(children, _ENOUGH)]
-        has_more = len(offered) == _ENOUGH
-        return Completion(tuple(offered[:MAX_COMPLETIONS]), None if has_more else len(offered), has_more)
+            return paths.completion(folder, ((child.name, child.entry is None) for child in children))
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report file events of every root until stopped."""
@@ -370,7 +355,7 @@ class Workspace(Provider):
             target = paths.parse(uri, self._trees)
         except RequestError as error:
             return [f"Not served. {error.message}."]
-        from carrel.providers.workspace.explain import explain  # a server is not asked this
+        from carrel.providers.workspace.explain import explain  # only for a command
 
         return explain(self._trees[target.root], self._listings[target.root], target)
 
@@ -389,7 +374,7 @@ class Workspace(Provider):
                 bucket = GuardedBucket(opener(address, settings, self._environment))
             except ConfigError as error:
                 raise ConfigError(f"[workspace.roots] {name}: {error}") from None
-            rules = partial(self._rules_of, self._bucket_preset)
+            rules = partial(self._policy_of, self._bucket_preset)
             built.append(BucketRoot(name, address, settings, bucket, rules, self._max_listed_bytes))
         return built
 
@@ -476,7 +461,7 @@ def _checked_buckets(
 
 
 def bucket_addresses(roots: Mapping[str, Place]) -> "tuple[dict[str, BucketAddress], dict[str, Place]]":
-    """Return the roots that are buckets, and the others; raise for a bucket that holds another."""
+    """Return the roots that are buckets, and the others; raise ConfigError if one bucket contains another."""
     if not any("://" in place for place in roots.values()):
         return {}, dict(roots)
     from carrel.buckets.address import is_url

@@ -1,4 +1,4 @@
-"""The hidden files that git tracks: files that a project commits below `.github/` are meant to be seen.
+"""The hidden files that git tracks. They are served: a project that commits files below `.github/` publishes them.
 
 Only names with a part that begins with a dot are taken from git's index. It is read by handle, within limits, and again
 only after it changed. If it cannot be read, no file counts as tracked, so hidden files stay hidden.
@@ -16,7 +16,7 @@ from carrel.providers.workspace.ignore_rules import Segments
 FRESH_S: Final = 1.0
 """How long an answer is used before the index is compared again: as long as a client may keep it (`ttlMs`)."""
 MAX_NAMES: Final = 50_000
-"""Maximum number of hidden files; a repository with more of them is no ordinary one."""
+"""Maximum number of hidden files; ordinary repositories have far fewer."""
 MAX_CHARACTERS: Final = 8 << 20
 """Maximum length of all names, folders included: one deep file lies in many folders."""
 
@@ -68,7 +68,7 @@ class Tracked:
         try:
             opened = self._root.open(INDEX_FILE)
         except SandboxError:  # it may be in a linked work tree, or in a repository around the root
-            from carrel.git.discovery import find  # most projects need none of it
+            from carrel.git.discovery import find  # not needed by most projects
 
             found = find(self._root.path, self._home)
             if found is None:

@@ -79,7 +79,7 @@ class Tree:
         return self.open_path(target.uri, rest, is_folder=target.is_folder)
 
     def unaliased(self, segments: Segments) -> Segments | None:
-        """Return what follows the root's own absolute path, if the segments begin with it; else None."""
+        """Return the path below the root for an absolute path that begins with the root's; None for any other."""
         for place in self._places:
             if segments[: len(place)] == place:
                 return segments[len(place) :]
@@ -126,7 +126,7 @@ class Tree:
             raise self._refused(target.uri, verdicts[0])
 
     def check_unknown(self, target: Target) -> None:
-        """Raise if a path of which it is not known whether it is a file or a folder may not be read as both."""
+        """Raise unless a path may be read as a file and as a folder, because its kind is not known."""
         as_file, as_folder = (self.policy.judge(target.segments, is_folder=one) for one in (False, True))
         if as_file.reason in ("deny", "hidden", "ignored") or as_folder.reason:
             raise self._refused(target.uri, as_file if as_file.reason else as_folder)
@@ -200,7 +200,7 @@ class Tree:
         return FoundFile(opened, segments, verdict)
 
     def sniff(self, opened: Opened) -> Sniffed:
-        """Return what the bytes of a file are; they are read once for each state of the file."""
+        """Return the kind of a file's bytes; they are read once for each state of the file."""
         stat = opened.stat
         known = self.sniffed(stat)
         if known is not None:

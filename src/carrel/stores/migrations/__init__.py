@@ -12,6 +12,8 @@ from carrel.stores.migrations import (
     m0004_sessions,
     m0005_tokens,
     m0006_logs,
+    m0007_audit,
+    m0008_allowances,
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -21,6 +23,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     m0004_sessions.STATEMENTS,
     m0005_tokens.STATEMENTS,
     m0006_logs.STATEMENTS,
+    m0007_audit.STATEMENTS,
+    m0008_allowances.STATEMENTS,
 )
 """The statements that lead from version N to version N + 1, at index N."""
 

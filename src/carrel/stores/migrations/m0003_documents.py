@@ -1,7 +1,7 @@
 """Version 3: named documents, such as the files of a memory.
 
-`generation` is that of the kind when the document was last written, so that a reader fetches only what is new to it.
-A document that was removed stays as a row without data.
+`generation` is the generation of the kind when the document was last written, so that a reader fetches only newer ones.
+A removed document stays as a row without data.
 """
 
 from typing import Final

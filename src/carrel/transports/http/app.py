@@ -17,13 +17,14 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from time import time
 from typing import TYPE_CHECKING, Final
 
 from carrel.catalog.access import Access, ActingAs
 from carrel.core import limits
 from carrel.core.errors import ConfigError, ProtocolError, ProviderError, RequestError
 from carrel.core.version import __version__
-from carrel.server.ratelimit import Allowance
+from carrel.server.ratelimit import Allowances
 from carrel.server.server import Server
 from carrel.transports.http.asgi import BEGUN, MCP_PATH, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http.guard import Guard, Refusal
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 _HEALTH: Final = b"/-/health"
 _READY: Final = b"/-/ready"
 _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
-_MAX_CALLERS: Final = 1_024
 _GRACE_S: Final = 1
 
 
@@ -59,11 +59,12 @@ class App:
         pages: "Callable[[App], Pages] | None" = None,
         visits: Visits | None = None,
         shared: SharedSessions | None = None,
+        allowances: Allowances | None = None,
     ) -> None:
         self._server = server
         self._guard = guard
         self.threads = Threads(deadline_s)
-        self._endpoint = Endpoint(server, self.threads, self._is_let_in, shared)
+        self._endpoint = Endpoint(server, self.threads, self.is_shut_out, shared)
         self.sessions = self._endpoint.sessions
         self.plain = Plain(server, self.threads)
         self._make_pages = pages
@@ -71,7 +72,7 @@ class App:
         self._visits = visits
         self.outboxes: set[Outbox] = set()
         """The event streams of pages."""
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances = allowances or Allowances()
         self.lobby: Lobby[object] = Lobby()
         self._is_ending = False
 
@@ -171,28 +172,24 @@ class App:
             self._pages = self._make_pages(self)
         return self._pages
 
-    def _is_let_in(self, request: Request) -> bool:
-        """Return whether an accepted token is still valid, as far as that is known without waiting."""
-        known = self._guard.known(request)
-        return known is None or (isinstance(known, Access) and known.is_like(request.access))
+    def is_shut_out(self, request: Request) -> bool:
+        """Return whether an accepted token or cookie is no longer valid, as far as that is known without waiting."""
+        ends_at = request.access.expires_at
+        if ends_at is not None and time() >= ends_at:
+            return True
+        visitor = None if self._visits is None else self._visits.find(request)
+        known = visitor or self._guard.known(request)
+        return known is not None and not (isinstance(known, Access) and known.is_like(request.access))
 
     def _let_in(self, request: Request, access: Access) -> None:
         request.access = access
         if request.on_let_in is not None:
             request.on_let_in()
-        request.allowance = self._allowance_of(access.name)
+        request.allowance = self._allowances.of(access.name)
         request.metadata_url = self._guard.metadata_url(request)
 
-    def _allowance_of(self, name: str) -> Allowance:
-        found = self._allowances.get(name)
-        if found is None:
-            while len(self._allowances) >= _MAX_CALLERS:
-                del self._allowances[next(iter(self._allowances))]
-            found = self._allowances[name] = Allowance()
-        return found
-
     async def _reply_metadata(self, request: Request) -> None:
-        schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.provider.schemes}
+        schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.permissions}
         metadata = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
         if metadata is None:
             await request.refuse(404, "No authorization server is configured")
@@ -261,8 +258,11 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
-    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
+def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object] = lambda: None) -> "uvicorn.Server":
+    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it.
+
+    `on_ready` is called once it accepts connections.
+    """
     import uvicorn  # only to serve; the application does not need it
 
     from carrel.transports.http.wire import Wire
@@ -274,6 +274,7 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
             if ending is not None:
                 ending.claim_signals()  # uvloop redirects them to itself
             await super().startup(sockets)
+            on_ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if ending is not None:
@@ -297,12 +298,17 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
     )
 
 
-def serve(app: App, listening: socket.socket, close: Callable[[], object] = lambda: None) -> None:
+def serve(
+    app: App,
+    listening: socket.socket,
+    close: Callable[[], object] = lambda: None,
+    on_ready: Callable[[], object] = lambda: None,
+) -> None:
     """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest."""
     _widen()
     # uvicorn raises the signal again when it is done; `Ending` ignores it then.
     with Ending(close, raises=False) as ending:
-        runner(app, ending).run(sockets=[listening])
+        runner(app, ending, on_ready).run(sockets=[listening])
         close()
 
 

@@ -6,10 +6,9 @@ an event stream is opened only if a notification comes before the answer.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
-from time import time
 from typing import Final
 
 from carrel.core.errors import ProtocolError, ProviderError, RequestError
@@ -27,7 +26,7 @@ from carrel.transports.http.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http.plain import refusal
 from carrel.transports.http.sessions import LegacySession, Sessions
 from carrel.transports.http.shared_sessions import SharedSessions
-from carrel.transports.http.sse import Outbox, stream
+from carrel.transports.http.sse import Outbox, expiring, stream
 from carrel.transports.http.threads import Threads
 
 _VERSION, _METHOD, _NAME = headers.VERSION.encode(), headers.METHOD.encode(), headers.NAME.encode()
@@ -77,10 +76,10 @@ class Endpoint:
         self,
         server: Server,
         threads: Threads,
-        is_let_in: Callable[[Request], bool],
+        is_shut_out: Callable[[Request], bool],
         shared: SharedSessions | None = None,
     ) -> None:
-        """`is_let_in` returns whether the token of a request is still valid."""
+        """`is_shut_out` returns whether the token of a request has expired or was revoked."""
         self.sessions = Sessions(self._end_posts)
         self._shared = shared
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,7 +87,7 @@ class Endpoint:
             shared.on_change = self._hear_of_session
         self._server = server
         self._threads = threads
-        self._is_let_in = is_let_in
+        self._is_shut_out = is_shut_out
         self._posts: set[OpenPost] = set()
 
     async def answer(self, request: Request) -> None:
@@ -293,16 +292,11 @@ class Endpoint:
         return Answered(200, (JSON, (_SESSION, post.opens.id.encode())), answer)
 
     async def _stream(self, request: Request, outbox: Outbox, gone: asyncio.Future[None]) -> None:
-        with self._threads.streaming(request.access) as is_free, _expiring(request, outbox):
+        with self._threads.streaming(request.access) as is_free, expiring(request, outbox):
             if is_free:
                 await stream(request, outbox, lambda: gone.done() or self._is_shut_out(request))
             else:
                 await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
-
-    def _is_shut_out(self, request: Request) -> bool:
-        """Return whether the token of a stream has expired or was revoked."""
-        ends_at = request.access.expires_at
-        return (ends_at is not None and time() >= ends_at) or not self._is_let_in(request)
 
     def _connect(self, request: Request, send: Callable[[bytes], None]) -> Connection:
         return self._server.connect(send, request.access, request.allowance)
@@ -387,7 +381,7 @@ class Endpoint:
         gone = asyncio.ensure_future(request.until_gone())
         gone.add_done_callback(lambda _: session.outbox.wake())
         try:
-            with self._threads.streaming(request.access) as is_free, _expiring(request, session.outbox):
+            with self._threads.streaming(request.access) as is_free, expiring(request, session.outbox):
                 if not is_free:
                     await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
                     return
@@ -431,20 +425,6 @@ def _answered(request: Request, answer: bytes, era: Era) -> Answered:
 def _unknown_session(request_id: bytes | None) -> Answered:
     error = ProtocolError(jsonrpc.INVALID_REQUEST, "Unknown session: it ended, or never was; initialize anew")
     return Answered(404, (JSON,), wire_errors.encode(error, Era.LEGACY, request_id))
-
-
-@contextmanager
-def _expiring(request: Request, outbox: Outbox) -> Iterator[None]:
-    """Wake a stream when its token expires."""
-    ends_at = request.access.expires_at
-    if ends_at is None:
-        yield
-        return
-    timer = asyncio.get_running_loop().call_later(max(0.0, ends_at - time()) + 0.001, outbox.wake)
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _ignore(_: bytes) -> None:

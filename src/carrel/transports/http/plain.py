@@ -327,7 +327,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _range_of(request: Request, reading: Reading, size: int) -> tuple[int, int] | str | None:
-    """Return the one range asked for; None where the whole is to be sent."""
+    """Return the one range asked for; None if the whole is to be sent."""
     asked = request.headers.get(b"range", b"").decode("latin-1").strip().lower()
     unless = request.headers.get(b"if-range")
     if unless is not None and unless.decode("latin-1").strip() != f'"{reading.etag}"':

@@ -7,7 +7,8 @@ idle stream sends a comment at intervals.
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from time import time
 from typing import Final
 
 from carrel.core.limits import KEEP_ALIVE_S
@@ -100,6 +101,20 @@ class Outbox:
             if timer is not None:
                 timer.cancel()
         return is_late
+
+
+@contextlib.contextmanager
+def expiring(request: Request, outbox: Outbox) -> Iterator[None]:
+    """Wake a stream when the token or the cookie of its request expires."""
+    ends_at = request.access.expires_at
+    if ends_at is None:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(max(0.0, ends_at - time()) + 0.001, outbox.wake)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def stream(

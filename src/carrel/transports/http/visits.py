@@ -10,11 +10,12 @@ import secrets
 import threading
 from collections.abc import Callable
 from hmac import compare_digest
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
 from carrel.catalog.access import Access
 from carrel.core.hashing import sha256
+from carrel.core.record import replace
 from carrel.transports.http.asgi import MCP_PATH, Request
 
 OPEN_PATH: Final = b"/-/open"
@@ -46,28 +47,36 @@ class Visits:
     def enter(self, query: bytes) -> bytes | None:
         """Use up a link; return the header that sets the cookie, or None if the link is not valid any more."""
         name, _, key = query.decode("latin-1").partition("=")
-        with self._lock:
-            now = self._clock()
-            found = _find(self._links, key if name == "key" else "", now)
-            if found is None:
-                return None
-            self._links.remove(found)
-            value = secrets.token_urlsafe(32)
-            self._cookies = _kept(self._cookies, now, (_hash(value), found[1], now + COOKIE_S))
+        value = self._exchange(key if name == "key" else "")
         flags = f"Path=/; Max-Age={COOKIE_S}; HttpOnly; SameSite=Strict"
-        return f"{self.cookie_name}={value}; {flags}".encode()
+        return None if value is None else f"{self.cookie_name}={value}; {flags}".encode()
 
     def find(self, request: Request) -> Access | None:
         """Return the access of a request with our cookie, if the cookie counts for it."""
         cookies = request.headers.get(b"cookie")
         if cookies is None or b"authorization" in request.headers or not _may_use_cookie(request):
             return None
+        found = map(self._access_of, self._values(cookies))
+        return next((access for access in found if access is not None), None)
+
+    def _exchange(self, key: str) -> str | None:
+        """Use up the link with this key; return the value of a new cookie, or None if there is no such link."""
         with self._lock:
-            for value in self._values(cookies):
-                found = _find(self._cookies, value, self._clock())
-                if found is not None:
-                    return found[1]
-        return None
+            now = self._clock()
+            found = _find(self._links, key, now)
+            if found is None:
+                return None
+            self._links.remove(found)
+            value = secrets.token_urlsafe(32)
+            access = replace(found[1], expires_at=time() + COOKIE_S)
+            self._cookies = _kept(self._cookies, now, (_hash(value), access, now + COOKIE_S))
+            return value
+
+    def _access_of(self, value: str) -> Access | None:
+        """Return what a cookie with this value gives access to; None if it is not valid."""
+        with self._lock:
+            found = _find(self._cookies, value, self._clock())
+            return None if found is None else found[1]
 
     def _values(self, cookies: bytes) -> list[str]:
         pairs = (pair.strip().partition("=") for pair in cookies.decode("latin-1").replace(",", ";").split(";"))

@@ -1,7 +1,7 @@
-"""Questions about the history of a folder, each answered from a repository that is opened for it.
+"""Answer questions about the history of a folder. The repository is opened for each question.
 
-Everything that can go wrong becomes an error that a client may read: there is no repository, a revision names nothing,
-an object is missing, the bytes are damaged, the time is up.
+Every failure becomes an error for the client: no repository, an unknown revision, a missing object, damaged bytes, a
+timeout.
 """
 
 import logging
@@ -35,7 +35,7 @@ NO_HISTORY: Final = "this folder has no git history"
 Answer = TypeVar("Answer")
 
 
-class Past:
+class FolderHistory:
     """The history of one folder."""
 
     def __init__(self, root: str, home: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -74,12 +74,12 @@ def _failure(uri: str, error: Exception, repository: Repository) -> CarrelError:
 
 
 def in_repository(repository: Repository, segments: Iterable[str]) -> tuple[bytes, ...]:
-    """Return the path in the repository of a path below the folder that was asked about."""
+    """Return the path from the top of the repository for a path below the folder."""
     return tuple(map(os.fsencode, (*repository.folder.prefix, *segments)))
 
 
 class LogPage(Value, frozen=True):
-    """Some commits, where the next page begins and how many commits it skips, and whether the time was up."""
+    """Some commits, the first commit of the next page and how many it skips, and whether the time was up."""
 
     start: Id
     commits: tuple[Commit, ...]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from carrel.core.errors import CarrelError, NotFound, ProviderError
 from carrel.git.blame import Blame
 from carrel.git.comparison import compare_trees
+from carrel.git.folder_history import FolderHistory, in_repository, read_log
 from carrel.git.line_diff import equal_runs
 from carrel.git.objects import Deadline, Id
-from carrel.git.past import Past, in_repository, read_log
 from carrel.git.patches import FileChange, make_patch, split_lines
 from carrel.git.repository import Repository
 from carrel.git.revisions import list_refs, resolve
@@ -27,12 +27,12 @@ from tests.support.sage_folder import git, put
 URI = "workspace:///x"
 
 
-def past(project: Path, timeout_s: float = 20.0) -> Past:
-    return Past(str(project), str(project / "home"), timeout_s)
+def history_of(project: Path, timeout_s: float = 20.0) -> FolderHistory:
+    return FolderHistory(str(project), str(project / "home"), timeout_s)
 
 
 def resolved(project: Path, revision: str) -> str:
-    return past(project).ask(URI, lambda one: resolve(one, revision)).decode()
+    return history_of(project).ask(URI, lambda one: resolve(one, revision)).decode()
 
 
 def log_ids(project: Path, revision: str = "", path: str | None = None, skip: int = 0) -> list[str]:
@@ -47,7 +47,7 @@ def log_ids(project: Path, revision: str = "", path: str | None = None, skip: in
             found += [commit.id for commit in page.commits]
         return found
 
-    return [name.decode() for name in past(project).ask(URI, ask)]
+    return [name.decode() for name in history_of(project).ask(URI, ask)]
 
 
 def commit(project: Path, name: str, text: str, message: str = "m", date: int = 0) -> str:
@@ -173,7 +173,7 @@ def test_a_log_of_a_path_is_that_of_git(tangled: Path) -> None:
 def test_a_log_of_a_path_that_takes_too_long_says_where_it_goes_on(
     tangled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.git.past.LOG_S", 0.004)
+    monkeypatch.setattr("carrel.git.folder_history.LOG_S", 0.004)
     found: list[str] = []
 
     def ask(one: Repository) -> None:
@@ -181,12 +181,12 @@ def test_a_log_of_a_path_that_takes_too_long_says_where_it_goes_on(
         page = read_log(one, "", place, 0)
         found.extend(commit.id.decode() for commit in page.commits)
         if page.is_cut and page.following is not None:
-            monkeypatch.setattr("carrel.git.past.LOG_S", 20.0)
+            monkeypatch.setattr("carrel.git.folder_history.LOG_S", 20.0)
             page = read_log(one, page.following[0].decode(), place, page.following[1])
             found.extend(commit.id.decode() for commit in page.commits)
 
     with contextlib.suppress(ProviderError):  # on a slow machine it does not even begin
-        past(tangled).ask(URI, ask)
+        history_of(tangled).ask(URI, ask)
     assert found == git(tangled, "log", "--format=%H", "--", "d0/f0").split()[: len(found)]
 
 
@@ -253,7 +253,7 @@ def test_a_comparison_is_that_of_git(tangled: Path) -> None:
 
     expected = git(tangled, "diff", "--no-renames", "--no-color", "main~60", "main").split("\n")
     expected = [f"{line.rpartition(' @@')[0]} @@" if line.startswith("@@") else line for line in expected]
-    ours = past(tangled).ask(URI, ask).rstrip("\n").split("\n")
+    ours = history_of(tangled).ask(URI, ask).rstrip("\n").split("\n")
     assert ours == [line for line in expected if not line.startswith("index ")]
 
 
@@ -269,7 +269,7 @@ def test_each_line_is_from_the_commit_that_git_names(tangled: Path) -> None:
 
         lines = git(tangled, "blame", "--porcelain", "--root", "HEAD", "--", name).split("\n")
         expected = [line.split(" ")[0] for line in lines if len(line.split(" ")[0]) == 40 and line[:1] != "\t"]
-        assert past(tangled).ask(URI, ask) == expected
+        assert history_of(tangled).ask(URI, ask) == expected
 
 
 # Kinds of repositories
@@ -283,7 +283,7 @@ def test_refs_are_listed_loose_and_packed(tmp_path: Path) -> None:
     commit(tmp_path, "a", "2")
     git(tmp_path, "branch", "new/one")
 
-    found = past(tmp_path).ask(URI, lambda one: list_refs(one, "refs/heads/"))
+    found = history_of(tmp_path).ask(URI, lambda one: list_refs(one, "refs/heads/"))
 
     assert [(ref.name, ref.id.decode()) for ref in found] == [
         (name, git(tmp_path, "rev-parse", name)) for name in ("main", "new/one", "old")
@@ -299,7 +299,7 @@ def test_a_ref_among_two_hundred_thousand_packed_ones_is_found_at_once(tmp_path:
 
     begun = process_time()
     assert resolved(tmp_path, "t199999") == name
-    assert len(past(tmp_path).ask(URI, lambda one: list_refs(one, "refs/tags/"))) == 10_000
+    assert len(history_of(tmp_path).ask(URI, lambda one: list_refs(one, "refs/tags/"))) == 10_000
     with pytest.raises(NotFound):
         resolved(tmp_path, "199999")
     assert process_time() - begun < 1.0
@@ -311,7 +311,9 @@ def test_packed_refs_on_one_endless_line_are_passed_over_at_once(tmp_path: Path)
     put(tmp_path / ".git/packed-refs", " refs/tags/t" * 1_000_000 + f"\n{name} refs/tags/real\n")
 
     begun = process_time()
-    assert past(tmp_path).ask(URI, lambda one: list_refs(one, "refs/tags/")) == []  # the first of them are no refs
+    assert (
+        history_of(tmp_path).ask(URI, lambda one: list_refs(one, "refs/tags/")) == []
+    )  # the first of them are no refs
     assert process_time() - begun < 1.0
 
 
@@ -320,7 +322,7 @@ def test_loose_refs_are_listed_only_while_there_is_time(tmp_path: Path) -> None:
     commit(tmp_path, "a", "1")
 
     with pytest.raises(ProviderError, match="takes too long"):
-        past(tmp_path, -1.0).ask(URI, lambda one: list_refs(one, "refs/heads/"))
+        history_of(tmp_path, -1.0).ask(URI, lambda one: list_refs(one, "refs/heads/"))
 
 
 def test_a_repository_with_sha_256_is_read(tmp_path: Path) -> None:
@@ -356,12 +358,12 @@ def test_a_partial_clone_says_that_an_object_is_not_here(tangled: Path, tmp_path
 
     assert log_ids(clone) == git(tangled, "log", "--format=%H").split()
     with pytest.raises(CarrelError, match="partial clone does not have it, and nothing is fetched"):
-        past(clone).ask(URI, ask)
+        history_of(clone).ask(URI, ask)
 
 
 def test_a_folder_without_a_repository_has_no_history(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"^This folder has no git history: workspace:///x$"):
-        past(tmp_path).ask(URI, lambda one: one.head)
+        history_of(tmp_path).ask(URI, lambda one: one.head)
     git(tmp_path, "init", "-q")
     with pytest.raises(NotFound, match="nothing is committed yet"):
         resolved(tmp_path, "HEAD")
@@ -374,7 +376,7 @@ def test_a_git_file_that_leads_nowhere_is_no_history(tmp_path: Path, content: st
     (tmp_path / ".git").write_bytes(content.encode(errors="surrogateescape"))
 
     with pytest.raises(NotFound, match="has no git history"):
-        past(tmp_path).ask(URI, lambda one: one.head)
+        history_of(tmp_path).ask(URI, lambda one: one.head)
 
 
 def test_a_linked_work_tree_has_its_own_head_and_the_same_branches(tangled: Path, tmp_path: Path) -> None:
@@ -400,7 +402,7 @@ def test_a_repository_that_is_packed_anew_during_a_question_is_still_read(tmp_pa
         head = resolve(one, "HEAD")  # is in a pack that did not exist when the question began
         return [first.id, *one.history.commit(head).parents]
 
-    assert past(tmp_path).ask(URI, ask) == [ids[-1].encode()] * 2
+    assert history_of(tmp_path).ask(URI, ask) == [ids[-1].encode()] * 2
 
 
 @pytest.mark.slow
@@ -422,7 +424,7 @@ def test_damaged_bytes_give_an_answer_or_a_clear_error(tmp_path: Path, seed: int
     for revision in ("HEAD", "HEAD~5", "2030-01-01"):
         for answer in (partial(_read_log_of_a, revision), _blame_a):
             try:
-                past(tmp_path, 5.0).ask(URI, answer)
+                history_of(tmp_path, 5.0).ask(URI, answer)
             except CarrelError as error:
                 said = error.message
             else:
