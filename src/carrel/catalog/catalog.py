@@ -12,7 +12,6 @@ from functools import partial
 from time import sleep
 
 from carrel.catalog import access, fly, folders, shortlist
-from carrel.catalog.completions import NONE_OFFERED, LimitedCompletion, as_completion
 from carrel.catalog.pages import FullList, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
@@ -442,6 +441,8 @@ class Catalog:
             named = f'known: {", ".join(variables)}; for example {{"name": "{variables[0]}", "value": ""}}'
             message = f"Unknown argument: {echo(variable)} ({named})"
             raise BadArgument(message, data={"parameter": "argument"})
+        from carrel.catalog.completions import NONE_OFFERED, LimitedCompletion, as_completion  # not needed at start
+
         if not mounted.has_completions:
             return NONE_OFFERED
         places = access.current_access().places(meant.partition(":")[0].lower())
