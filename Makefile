@@ -77,7 +77,8 @@ hostile: $(READY) ## Every face over hostile repositories, watched from outside
 
 .PHONY: e2e
 e2e: $(READY) $(NODE_READY) ## Real clients against a real server
-	export PATH="$(CURDIR)/$(NODE_BIN):$$PATH"; $(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
+	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci -m "not alone" tests/e2e $(CONFORMANCE)
+	$(BIN)/pytest -q --hypothesis-profile=ci -m alone tests/e2e
 
 .PHONY: hosts
 hosts: $(READY) $(NODE_READY) $(HOSTS_READY) ## Real hosts with a scripted model, such as Claude Code and Codex

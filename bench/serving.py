@@ -14,13 +14,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from tests.support.processor_time import processor_s, wait_until_idle
+
 CARREL: Final = (sys.executable, "-P", "-m", "carrel")
-_PATIENCE_S: Final = 60.0
-_QUIET_S: Final = 0.5
-_IDLE_MS: Final = 5.0
-"""Processor time in `_QUIET_S` below which a server counts as idle."""
-_PROCESS_CLOCK: Final = 2
-"""What the kernel adds to the number of a process for the clock of its processor time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +54,11 @@ class Page:
 
     def settle(self) -> None:
         """Wait until the server does nothing by itself, such as looking through the tree; at most a minute."""
-        ends_at, before = time.monotonic() + _PATIENCE_S, self.core_ms()
-        while time.monotonic() < ends_at:
-            time.sleep(_QUIET_S)
-            now = self.core_ms()
-            if now - before < _IDLE_MS:
-                return
-            before = now
+        wait_until_idle(self._pid)
 
     def core_ms(self) -> float:
         """Return the processor time that the server has used, by all its threads."""
-        return time.clock_gettime((~self._pid << 3) | _PROCESS_CLOCK) * 1_000
+        return processor_s(self._pid) * 1_000
 
 
 def surroundings(home: Path) -> dict[str, str]:

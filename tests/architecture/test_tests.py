@@ -19,8 +19,10 @@ NOT_FOR_ONE_MODULE = {
     "cli/test_store_settings.py": "`[store]` in every command that reads or shows the configuration",
     "doctor/test_real_faults.py": "faults that need a machine of their own, through the real command",
     "explorer/test_imports.py": "what is imported before the first page, through the real command",
+    "explorer/test_part_of_a_scheme.py": "a caller with a part of a scheme, through every face of the search",
     "explorer/test_same_access.py": "what callers see, through every page",
     "explorer/test_attacks.py": "script injection, through every part of the explorer",
+    "explorer/test_hostile_requests.py": "requests that try to get around the rules, to every kind of page",
     "files/test_sandbox_attacks.py": "known attacks, beside the other tests of `sandbox`",
     "files/test_sandbox_race.py": "a race against another process, beside the other tests of `sandbox`",
     "providers/alc/test_bounds.py": "hostile files, for every parser of alc",
@@ -39,6 +41,7 @@ NOT_FOR_ONE_MODULE = {
     "search/test_attacks.py": "queries, callers and folders that mean harm, through every part of search",
     "search/test_everything.py": "search over every provider at once",
     "search/test_mixed_desk.py": "thirty questions to a desk with everything",
+    "search/test_parts_of_every_scheme.py": "parts of every provider's scheme, through search and completion",
     "search/test_races.py": "files that change while they are searched",
 }
 """Test files of a package that are named for behaviour, each with the reason."""

@@ -6,13 +6,13 @@ import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 from playwright.sync_api import Browser, StorageState
 
 from tests.browser.desk import Desk, serving
 from tests.browser.person import Person, visiting
+from tests.support.processor_time import processor_s, wait_until_idle
 from tests.support.sage_folder import put
 from tests.support.waiting import until
 
@@ -68,6 +68,7 @@ def large_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     lay_out_large(folder / "project")
     with serving(folder / "project", folder / "home", ["--set", "workspace.preset=all"]) as desk:
         assert page(desk, "/")[0] == 200
+        wait_until_idle(desk.process.pid, 180)  # until the index is built
         yield desk
 
 
@@ -87,11 +88,11 @@ def large_person(large: Desk, browser: Browser, cookies: StorageState) -> Iterat
 
 
 def page(desk: Desk, path: str) -> tuple[int, bytes, float]:
-    """Ask for a page as a browser does; return its status, its bytes on the wire and the seconds that it took."""
+    """Ask for a page as a browser does; return its status, its bytes on the wire and the seconds the server worked."""
     headers = {"Authorization": f"Bearer {desk.token}", "Accept": HTML, "Accept-Encoding": "gzip"}
-    begun = perf_counter()
+    begun = processor_s(desk.process.pid)
     answer = desk.get(path, headers)
-    return answer.status, answer.body, perf_counter() - begun
+    return answer.status, answer.body, processor_s(desk.process.pid) - begun
 
 
 def test_a_folder_of_100_000_files_is_painted_at_once(large: Desk) -> None:
@@ -121,6 +122,7 @@ def test_a_first_visit_moves_little_over_the_wire(person: Person) -> None:
 
 def test_a_search_as_typed_answers_at_once_when_warm(desk: Desk) -> None:
     until(lambda: b"forecast.dart" in gzip.decompress(page(desk, "/-/search?q=ForecastView")[1]), 60)
+    wait_until_idle(desk.process.pid)
     took = []
     for word in ("f", "fo", "for", "fore", "forec", "forecast", "ForecastView", "function_1250", "lamp"):
         status, body, _ = page(desk, f"/-/search?q={word}")

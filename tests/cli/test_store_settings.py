@@ -41,6 +41,23 @@ def test_a_project_file_names_a_store_only_with_trust(project: Path, tmp_path: P
     assert after.url == URL
 
 
+def test_a_project_file_changes_how_long_the_audit_record_is_kept_only_with_trust(
+    project: Path, tmp_path: Path
+) -> None:
+    file = project / "carrel.toml"
+    file.write_text("[store]\naudit_days = 1\n", encoding="utf-8")
+    environment = {"HOME": str(tmp_path / "home")}
+
+    before = load(str(project), environment)
+    trust(file, environment)
+    after = load(str(project), environment)
+
+    assert (before.audit_days(), after.audit_days()) == (90, 1)
+    assert "audit_days in carrel.toml is not in effect" in before.notes[0]
+    with pytest.raises(ConfigError, match=r"CARREL_STORE_AUDIT_DAYS: \[store\] audit_days: expected .* got 0"):
+        load(str(project), {**environment, "CARREL_STORE_AUDIT_DAYS": "0"}).audit_days()
+
+
 def test_the_environment_and_the_users_file_name_a_store(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "home/.config/carrel/config.toml"
     file.parent.mkdir(parents=True)

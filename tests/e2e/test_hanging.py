@@ -24,7 +24,7 @@ import pytest
 from tests.support.http_asking import JSON, META, legacy
 from tests.support.waiting import PATIENCE_S, patience_s, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 END_S = patience_s(2.0 + 0.5)
@@ -284,7 +284,7 @@ def test_a_provider_that_hangs_again_and_again_leaves_room_for_others(transport:
         assert server.ask("resources/read", {"uri": "steady:///other"})["result"]["contents"][0]["text"] == "other"
         assert {server.answer(one)["error"]["data"]["dev.carrel/error"] for one in slow} == {"timeout"}
 
-        until(lambda: len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) < 40)
+        until(lambda: len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) < 40, patience_s(20.0))
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

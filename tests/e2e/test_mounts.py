@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from carrel.client.client import Client
 from carrel.core.errors import RemoteError
 from carrel.core.model import Blob, Text
 from tests.e2e.http_desk import serving as serving_http
+from tests.support.ports import free_ports
 from tests.support.waiting import until
 
 EVERYTHING = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin/mcp-server-everything"
@@ -96,13 +96,6 @@ def everything_at(port: int) -> AbstractContextManager[subprocess.Popen[str]]:
     return listening([str(EVERYTHING), "streamableHttp"], "listening on port", port, PORT=str(port))
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 @contextmanager
 def library(carrel: str, folder: Path, door: str, era: str) -> Iterator[Client]:
     """Mount the server on the official SDK, by one door or the other."""
@@ -110,7 +103,7 @@ def library(carrel: str, folder: Path, door: str, era: str) -> Iterator[Client]:
         with serving(carrel, folder, "library", SDK, era=era, poll_s=0.2) as client:
             yield client
         return
-    port = free_port()
+    [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}/mcp"
     with sdk_at(port), serving(carrel, folder, "library", url=url, era=era, poll_s=0.2) as client:
         yield client
@@ -150,7 +143,7 @@ def everything(carrel: str, folder: Path, door: str, era: str) -> Iterator[Clien
         with serving(carrel, folder, "everything", command, era=era, inherit_env=True, poll_s=0.5) as client:
             yield client
         return
-    port = free_port()
+    [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}/mcp"
     with everything_at(port), serving(carrel, folder, "everything", url=url, era=era, poll_s=0.5) as client:
         yield client
@@ -273,7 +266,7 @@ def test_a_server_killed_amid_a_thousand_reads_gives_clean_errors_and_comes_back
 def test_a_server_at_an_address_killed_amid_a_thousand_reads_gives_clean_errors_and_comes_back(
     carrel: str, tmp_path: Path, start: Start, template: str, era: str
 ) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}/mcp"
     with start(port) as first, serving(carrel, tmp_path, "foreign", url=url, timeout_s=3, era=era) as client:
         assert wait_for(client, template.partition(":")[0])
@@ -291,7 +284,7 @@ def test_another_carrel_killed_amid_a_thousand_reads_gives_clean_errors_and_come
     for number in range(1_001):
         (project / f"lib/many/{number}.dart").write_text(f"{number}", encoding="utf-8")
     uri = "weather+workspace:///lib/many/{}.dart"
-    port = free_port()
+    [port] = free_ports(1)
     command = [carrel, "serve", "--project", str(project), "--http", str(port), "--no-token"]
     url = f"http://127.0.0.1:{port}/mcp"
     start = partial(listening, command, "no token", port)

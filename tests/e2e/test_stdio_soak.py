@@ -141,6 +141,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_nothing_grows_on_a_pipe(carrel: str, project: Path, tmp_path: Path) -> None:
     client = Asking(carrel, project, tmp_path)
     chance = random.Random(1)

@@ -1,6 +1,6 @@
 """The audit record: a row with every write and no row without one, filters, pages, and an end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 
@@ -36,7 +36,7 @@ def write(store: Database, *uris: str, caller: str = "token ci", tool: str = "sc
 def rows(store: Database, limit: int = 100, **wanted: object) -> list[AuditRow]:
     """Return the rows that a filter leaves, newest first."""
     with store.reading(SECONDS) as session:
-        return audit_rows(session, AuditFilter(**wanted), store.audit_days, limit)  # type: ignore[arg-type]
+        return audit_rows(session, AuditFilter(**wanted), store.audit_days or 90, limit)  # type: ignore[arg-type]
 
 
 def age(store: Database, uri: str, days: int) -> None:
@@ -137,16 +137,21 @@ def test_rows_are_read_and_kept_for_90_days_unless_configured(store: Database, m
     assert [row.uri for row in rows(store)] == [B]
     store.audit_days = 30
     assert rows(store) == []
-    store.audit_days = 90
-
-    monkeypatch.setattr(store, "_prune_at", 0.0)
-    write(store, "scopes://scope/c")
 
     def left() -> list[object]:
         with store.connection() as connection:
             return [uri for (uri,) in connection.execute("SELECT uri FROM carrel_audit ORDER BY id")]
 
-    assert until(lambda: left() == [B, "scopes://scope/c"])
+    def is_left(kept: Sequence[str]) -> bool:
+        return left() == list(kept)
+
+    c = "scopes://scope/c"
+    for days, kept in ((None, [A, B, c]), (90, [B, c, c])):
+        store.audit_days = days
+        monkeypatch.setattr(store, "_prune_at", 0.0)
+        write(store, c)
+        assert until(lambda: vars(store)["_prune_at"] > 0)
+        assert until(partial(is_left, kept))
 
 
 def test_old_sessions_and_subscriptions_are_removed_while_servers_run(

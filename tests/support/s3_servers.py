@@ -18,6 +18,8 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from tests.support.ports import free_ports
+
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
@@ -124,7 +126,7 @@ def seaweed_server(folder: Path, bucket: str) -> Iterator[SignedServer]:
     }
     (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
     (folder / "data").mkdir()
-    master, volume, filer, s3 = _free_ports(4)
+    master, volume, filer, s3 = free_ports(4)
     words = [f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={s3}"]
     words += [f"-dir={folder / 'data'}", f"-s3.config={folder / 's3.json'}", "-s3", "-ip=127.0.0.1"]
     words += ["-ip.bind=127.0.0.1", "-volume.max=20", "-master.volumeSizeLimitMB=64"]
@@ -166,14 +168,6 @@ def _until_it_stores(server: SignedServer) -> None:
             if monotonic() > until:
                 raise
             sleep(0.1)  # nothing tells when it is ready
-
-
-def _free_ports(count: int) -> list[int]:
-    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in with_ports]
-    for one in with_ports:
-        one.close()
-    return ports
 
 
 Script = Callable[[str, Mapping[str, str]], tuple[int, Mapping[str, str], bytes]]

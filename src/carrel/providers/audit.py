@@ -19,6 +19,7 @@ from carrel.core.record import Value
 from carrel.core.uri import with_query
 from carrel.stores.audit import AuditFilter, AuditRow, audit_rows
 from carrel.stores.database import Database
+from carrel.stores.settings import AUDIT_DAYS
 
 LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000
@@ -82,7 +83,8 @@ class AuditRecord(Provider):
         access.check_read(AUDIT)  # once more: here no spelling of the URI matters
         wanted = AuditFilter(query.caller, query.uri, _time("since", query.since), query.before)
         with self._database.reading(READ_S) as session:
-            found = audit_rows(session, wanted, self._database.audit_days, query.limit + 1)
+            days = self._database.audit_days or AUDIT_DAYS
+            found = audit_rows(session, wanted, days, query.limit + 1)
         shown = found[: query.limit]
         following = with_query(uri, before=shown[-1].id) if len(found) > len(shown) else None
         text = _as_json(shown, following) if query.format == "json" else _as_text(shown, following)

@@ -239,14 +239,14 @@ class _IndexSearch:
 
     def _chosen(self, condition: str, values: list[str]) -> tuple[frozenset[int], float]:
         key, chosen = (condition, *values), self._living.chosen
-        known = chosen.get(key)
+        known = chosen.pop(key, None)
         if known is None:
             sql = f"SELECT id, CAST(pieces AS INTEGER) FROM documents WHERE {condition}"
             pieces = dict(self._connection.execute(sql, values).fetchall())
-            if len(chosen) >= MAX_CHOSEN:
-                chosen.clear()
             known = frozenset(pieces), max(1.0, sum(pieces.values()) / max(1, len(pieces)))
-            chosen[key] = known
+        chosen[key] = known  # the last one used is the last to go: what a caller may read is asked for each time
+        for oldest in list(chosen)[:-MAX_CHOSEN]:
+            chosen.pop(oldest, None)
         return known
 
     def _documents_with(self, terms: Iterable[str]) -> set[int]:

@@ -23,7 +23,6 @@ from carrel.stores.audit import insert_audit
 from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.outbox import ChangeBell, insert_changes
 from carrel.stores.session import Row, StoreSession
-from carrel.stores.settings import AUDIT_DAYS
 from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
 
 if TYPE_CHECKING:
@@ -78,7 +77,8 @@ class Database:
     def __init__(self, address: StoreAddress) -> None:
         """Take a checked address. Nothing is connected yet."""
         self.address = address
-        self.audit_days = AUDIT_DAYS
+        self.audit_days: int | None = None
+        """How long the audit record is kept; None in a process that does not know, and so removes nothing of it."""
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings repeat libpq's texts
         self._pool: StorePool | None = None
         self._lock = threading.Lock()

@@ -12,10 +12,11 @@ SESSIONS_KEPT: Final = "2 days"
 """How long sessions that ended, and subscriptions, are remembered: longer than any session lasts."""
 
 
-def tidy(connection: psycopg.Connection[Row], audit_days: int) -> None:
+def tidy(connection: psycopg.Connection[Row], audit_days: int | None) -> None:
     """Remove old changes, rows of the audit record, sessions, and allowances that are whole again."""
     prune(connection)
-    prune_audit(connection, audit_days)
+    if audit_days is not None:
+        prune_audit(connection, audit_days)
     prune_sessions(connection)
     connection.execute("DELETE FROM carrel_allowances WHERE at < now() - interval '1 hour'")
 
