@@ -144,7 +144,7 @@ def test_changes_reach_all_replicas_over_a_bus_and_also_while_it_is_away(tmp_pat
                 client.open()
                 client.call("resources/subscribe", {"uri": SCOPE})
                 seen.append([])
-                threading.Thread(target=follow, args=(port, client, SCOPE, seen[-1], ended), daemon=True).start()
+                threading.Thread(target=follow, args=(port, client, SCOPE, seen[-1], [], ended), daemon=True).start()
             for number in range(4):
                 if number == 1:
                     bus.stop()

@@ -160,7 +160,7 @@ def test_a_session_and_its_stream_are_right_whichever_worker_answers(desk: Worke
     client.call("resources/subscribe", {"uri": SCOPE})
     seen: list[str] = []
     ended = threading.Event()
-    follower = threading.Thread(target=follow, args=(port, client, SCOPE, seen, ended), daemon=True)
+    follower = threading.Thread(target=follow, args=(port, client, SCOPE, seen, [], ended), daemon=True)
     follower.start()
     for number in range(3):
         title = f"Garden {number}"
