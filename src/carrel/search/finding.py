@@ -56,6 +56,8 @@ _COMPLETIONS: Final = 6
 """Words that are searched for in place of an unfinished one; how many are looked at, and how many rows of each."""
 _AT_ONCE: Final = 64
 """Terms that are looked for by one question to SQLite."""
+_AND_LIVING: Final = f" AND rowid >> {PIECE_BITS} IN (SELECT id FROM documents)"
+"""Leaves the rows of removed documents out."""
 
 
 class Candidate(Value, frozen=True):
@@ -146,14 +148,13 @@ class Finder:
         search = _IndexSearch(connection, Query(word, (word,)), self._living_now(connection, state), self._weights)
         search.choose(self._vocabulary, state.generation, reach)
         begin = whole_of(word)
-        if len(begin) < _LEAST_BEGIN or search.count_living(terms_of(word)[:1]):
+        if len(begin) < _LEAST_BEGIN or search.count_some(terms_of(word)[:1]):
             return ()
         longer = self._vocabulary.beginning_with(connection, state.generation, begin)
         # The index has the stem of a word, but a name of several parts unchanged: search for that as two parts.
-        forms = ((one, f"{begin}_{one[len(begin) :]}") for one in longer)
-        counted = ([(search.count_living(terms_of(form)[:1]), form) for form in both] for both in forms)
+        forms = [(one, f"{begin}_{one[len(begin) :]}") for one in longer]
         # Words that only other callers may find, or of removed texts, do not count towards the limit.
-        held = islice((both for both in counted if any(count for count, _ in both)), _LOOKED_LONGER)
+        held = islice(search.held(forms), _LOOKED_LONGER)
         return tuple(form for count, form in heapq.nlargest(_COMPLETIONS, chain.from_iterable(held)) if count)
 
     def _living_now(self, connection: sqlite3.Connection, state: IndexNumbers) -> "_Living":
@@ -161,18 +162,15 @@ class Finder:
         living = self._living
         if living is not None and living.state == state:
             return living
-        # Another thread may have seen a later state than this one: its dead may still be alive here.
+        # Another thread may have seen a later state than this one.
         is_before = living is not None and living.state.is_before(state)
-        dead, last = (set(living.dead), living.state.dead) if living is not None and is_before else (set[int](), 0)
-        fresh = connection.execute("SELECT id FROM dead WHERE number > ?", (last,)).fetchall()
-        dead.update(document for (document,) in fresh)
         (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
         if living is None or not is_before or abs(documents - living.documents) > documents // 10:
             (mean,) = connection.execute("SELECT avg(pieces) FROM documents").fetchone()
         else:
             mean = living.mean_pieces
         loaded = living.loaded if living is not None and is_before else {}
-        self._living = _Living(state, frozenset(dead), documents, max(1.0, float(mean or 1)), {}, {}, loaded)
+        self._living = _Living(state, documents, max(1.0, float(mean or 1)), {}, {}, loaded)
         return self._living
 
 
@@ -180,8 +178,6 @@ class _Living(NamedTuple):
     """The facts about all documents in one state of the index."""
 
     state: IndexNumbers
-    dead: frozenset[int]
-    """Documents that were removed; some rows still speak of them."""
     documents: int
     mean_pieces: float
     chosen: dict[tuple[str, ...], tuple[frozenset[int], float]]
@@ -202,13 +198,15 @@ class _IndexSearch:
         self._query = query
         self._living = living
         self._weights = weights
+        # Rows of removed documents say nothing, and must not use up a limit: the oldest rows come first.
+        self._and_living = _AND_LIVING if living.state.dead else ""
         self._allowed: frozenset[int] | None = None
         self._within: frozenset[int] | None = None
         """The documents that filters and the caller's access leave, unless these are all."""
         self._is_private = False
         """Whether there are documents that the caller cannot read, so that not even their number may show."""
         self._wanted = wanted_by(query)
-        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights, living.dead)
+        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights)
         self._marked = () if weights else tuple(self._wanted.marked())
         # All records that match are counted; there are not many of them.
         self._max_rows = MAX_COUNTED if weights else MAX_ROWS
@@ -221,12 +219,11 @@ class _IndexSearch:
         condition, values = _condition(self._query.filters, reach)
         if condition:
             self._allowed, mean_pieces = self._chosen(condition, values)
+            # Only these documents decide which terms are rare, and so the order: others must not affect an answer, nor
+            # must those that were removed.
+            self._evidence = Evidence(self._wanted, len(self._allowed), mean_pieces, self._weights)
             if len(self._allowed) < self._living.documents:
-                # Only these documents decide which terms are rare, and so the order: others must not affect an answer.
                 self._within = self._allowed
-                self._evidence = Evidence(
-                    self._wanted, len(self._allowed), mean_pieces, self._weights, self._living.dead
-                )
                 readable, _ = self._chosen(*_condition((), reach)) if reach is not None else (self._allowed, 0.0)
                 self._is_private = len(readable) < self._living.documents
         sources = [expressions.phrase_source(phrase) for phrase in self._query.phrases]
@@ -260,7 +257,8 @@ class _IndexSearch:
     def _numbers(self, what: str, match: str, limit: int, after: int = -1) -> Iterator[int]:
         """Return a number of each row that matches, of those with greater numbers than `after`."""
         # As one text: Python lets other threads run after every row that SQLite returns, and then waits for them.
-        sql = f"SELECT group_concat({what}) FROM (SELECT rowid FROM words WHERE words MATCH ? AND rowid > ? LIMIT ?)"
+        condition = f"words MATCH ? AND rowid > ?{self._and_living}"
+        sql = f"SELECT group_concat({what}) FROM (SELECT rowid FROM words WHERE {condition} LIMIT ?)"
         (numbers,) = self._connection.execute(sql, (match, after, limit)).fetchone()
         return map(int, numbers.split(",")) if numbers else iter(())
 
@@ -295,18 +293,25 @@ class _IndexSearch:
         counts = self._living.counts
         count = counts.get(term)
         if count is None:
-            sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+            sql = f"SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?{self._and_living} LIMIT ?)"
             (count,) = self._connection.execute(sql, (_any_of((term,)), MAX_COUNTED)).fetchone()
             if len(counts) >= MAX_KNOWN_COUNTS:
                 counts.clear()
             counts[term] = count
         return int(count)
 
-    def count_living(self, terms: Sequence[str]) -> int:
-        """Return about how many rows have one of some terms, of documents that may be found and were not removed."""
-        dead = self._living.dead
-        rows = self._rows(_any_of(terms), _COUNTED_LONGER) if terms else ()
-        return sum(row >> PIECE_BITS not in dead for row in rows)
+    def count_some(self, terms: Sequence[str]) -> int:
+        """Return in how many rows of documents that may be found one of some terms is; not more than are counted."""
+        return len(self._rows(_any_of(terms), _COUNTED_LONGER)) if terms else 0
+
+    def held(self, words: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[int, str]]]:
+        """Yield the forms of each word that documents that may be found have, with about how many rows have them."""
+        for at in range(0, len(words), _AT_ONCE):
+            some = words[at : at + _AT_ONCE]
+            # There may be thousands of words that only others may find.
+            if self.count_some([term for forms in some for form in forms for term in terms_of(form)[:1]]):
+                counted = ([(self.count_some(terms_of(form)[:1]), form) for form in forms] for forms in some)
+                yield from (forms for forms in counted if any(count for count, _ in forms))
 
     def gather(self, deadline: float | None) -> None:
         """Collect the evidence of all terms, of rare ones first."""
@@ -332,17 +337,15 @@ class _IndexSearch:
         """Return the best of the gathered documents."""
         evidence, must_verify = self._evidence, self._query.must_verify
         is_listing = not self._wanted.weights or must_verify
-        found = evidence.documents - self._living.dead
-        if self._allowed is not None:
-            found &= self._allowed
+        found = evidence.documents if self._allowed is None else evidence.documents & self._allowed
         ranked = evidence.best(found, max(RANKED, limit))
         documents = self._load(ranked)
         scored = [(evidence.score(documents[number]), documents[number]) for number in ranked if number in documents]
-        scored.sort(key=lambda item: (-round(item[0].score, 4), -(item[1].modified_ms or 0), item[1].path))
+        scored.sort(key=lambda item: (-round(item[0].score, 4), -(item[1].modified_ms or 0), item[1].path, item[1].uri))
         candidates = [self._candidate(judged.score, judged.reasons, document) for judged, document in scored[:limit]]
         total = len(found)
         if is_listing:
-            total = self._count_all(found)
+            total = self._living.documents if self._allowed is None else len(self._allowed)
             rest = self._others(found, limit - len(candidates))
             candidates += [self._candidate(0.0, ("only the filters or the expression match",), other) for other in rest]
         return Candidates(tuple(candidates), total, self.is_complete, must_verify)
@@ -382,22 +385,17 @@ class _IndexSearch:
             documents.update(fresh)
         return documents
 
-    def _count_all(self, found: Collection[int]) -> int:
-        if self._allowed is None:
-            return self._living.documents
-        return len((self._allowed - self._living.dead) | set(found))
-
     def _others(self, found: Collection[int], limit: int) -> Iterable[IndexedDocument]:
         """Return documents that the words do not rank, the newest first."""
         if limit <= 0:
             return ()
-        allowed = None if self._allowed is None else self._allowed - self._living.dead
+        allowed = self._allowed
         condition, most = "1", limit + len(found)
         if allowed is not None and len(allowed) <= MAX_NAMED:
             condition = f"id IN ({','.join(map(str, allowed))})"
         elif allowed is not None:  # a longer statement would be refused
             most = -1
-        sql = f"SELECT id FROM documents WHERE {condition} ORDER BY modified_ms DESC, path LIMIT ?"
+        sql = f"SELECT id FROM documents WHERE {condition} ORDER BY modified_ms DESC, path, uri LIMIT ?"
         rows = self._connection.execute(sql, (most,)).fetchall()
         others = (number for (number,) in rows if number not in found and (allowed is None or number in allowed))
         numbers = list(islice(others, limit))

@@ -218,13 +218,8 @@ class Evidence:
         count: int,
         mean_pieces: float,
         weights: tuple[float, ...] = (),
-        dead: frozenset[int] = frozenset(),
     ) -> None:
-        """`weights` are those of the fields of records: then the number of a piece is that of its field.
-
-        Rows of `dead` documents say nothing: else the words of one that is often edited would seem to be common.
-        """
-        self._dead = dead
+        """`weights` are those of the fields of records: then the number of a piece is that of its field."""
         self._wanted = wanted
         self._weights = weights
         self._count = count
@@ -256,10 +251,7 @@ class Evidence:
     def _count_times(self, rows: Iterable[int]) -> Mapping[int, float]:
         """Return how often documents have a term: in how many pieces, or in fields of which weight."""
         if not self._weights:
-            counted = Counter([row >> PIECE_BITS for row in rows])
-            for number in self._dead & counted.keys():
-                del counted[number]
-            return counted
+            return Counter([row >> PIECE_BITS for row in rows])
         times: defaultdict[int, float] = defaultdict(float)
         last = len(self._weights) - 1
         for row in rows:
@@ -296,8 +288,9 @@ class Evidence:
             if worth > known(number, 0.0):
                 together[number] = worth
         rough = self._rough
-        worths = {number: rough[number] + known(number, 0.0) for number in documents}
-        return heapq.nlargest(limit, worths, key=worths.__getitem__)
+        # Of equal ones the first: the order of a set depends on the numbers, and so on documents of others.
+        worths = ((rough[number] + known(number, 0.0), -number) for number in documents)
+        return [-number for _, number in heapq.nlargest(limit, worths)]
 
     def best_piece(self, document: IndexedDocument) -> int:
         """Return the number of the piece in which most of the words stand together."""

@@ -23,7 +23,7 @@ MIN_RUN: Final = 3
 MAX_WORDS: Final = 400
 """Words that one run may lie in; a run in more of them says too little."""
 MAX_PLACES: Final = 100 * MAX_WORDS
-"""Places that are looked at for one run: a forged list may hold one word millions of times."""
+"""Places that are looked at for one run or one beginning: a forged list may hold one word millions of times."""
 MAX_RUNS: Final = 32
 """Runs that are looked for; an expression that has more is looked for in more documents than need be."""
 _KEPT_BYTES: Final = 48 << 20
@@ -49,9 +49,11 @@ class Vocabulary:
     def beginning_with(self, connection: sqlite3.Connection, generation: int, begin: str) -> list[str]:
         """Return words that are longer than `begin` and begin with it, the shortest first."""
         found: set[str] = set()
+        left = MAX_PLACES  # far more than are looked at: most of them may be words of texts that others read
         for text in self._load(connection, generation):
             at = text.find(f"\n{begin}")
-            while at >= 0 and len(found) < MAX_WORDS:
+            while at >= 0 and left > 0:
+                left -= 1
                 end = text.find("\n", at + 1)
                 found.add(text[at + 1 : len(text) if end < 0 else end])
                 at = text.find(f"\n{begin}", at + 1)
