@@ -960,6 +960,33 @@ def test_a_remembered_list_whose_scheme_is_taken_by_now_is_not_served(project: P
     assert schemes == ()
 
 
+def test_what_is_listed_can_be_read_at_every_moment_of_a_slow_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carrel.providers.mounts.provider.FIRST_LIST_S", 0.0)
+    seen: list[tuple[list[str], bool]] = []
+
+    class Looking(ListMemory):
+        """Looks at the desk while the lists are saved, as another thread may do at that moment."""
+
+        def save(self, snapshot: Snapshot, prefix: str) -> None:
+            listed = [entry.uri for entry in catalog.entries()]
+            adopted = catalog.find("played://b")
+            seen.append((listed, all(catalog.find(uri).mounted is adopted.mounted for uri in listed)))
+            super().save(snapshot, prefix)
+
+    mount = Mount("birds", MountSettings(["played"]), lambda: Played(playing()), memory=Looking(str(tmp_path), "birds"))
+    catalog = Catalog([mount])
+    mount.begin()
+    assert mount.wait(PATIENCE_S)
+    listed = [entry.uri for entry in catalog.entries()]
+    catalog.close()
+
+    assert seen[0] == ([], True)
+    assert all(is_readable for _, is_readable in seen)
+    assert listed == ["played://a"]
+
+
 def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("carrel.providers.mounts.saved_lists.MAX_FILES", 2)
     many = tuple(Resource(f"many://{number}", "x") for number in range(5_000))

@@ -79,6 +79,8 @@ class Mount(Gateway):
         self._seen: dict[str, float] = {}
         self._changes: list[Changes] = []
         self._again: Callable[[], None] = lambda: None
+        self._readable: tuple[Resource, ...] = ()
+        """The entries to list: those that already have a route, so that a client can read what it was listed."""
         self._server_facts: dict[str, object] = {}
 
     def begin(self) -> None:
@@ -102,7 +104,7 @@ class Mount(Gateway):
 
     def adopts(self, scheme: str) -> bool:
         """Return whether a scheme without an owner may belong to this server."""
-        return scheme.startswith(f"{self.name}+") or (self.is_starting and not self._listed.is_decided)
+        return scheme.startswith(f"{self.name}+") or self.is_starting
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -128,7 +130,7 @@ class Mount(Gateway):
             if not self._is_late:
                 self._renewal.wait()
         if not self._link.is_long_gone:
-            yield from (entry for entry in self._listed.resources if entry.uri > after)
+            yield from (entry for entry in self._readable if entry.uri > after)
 
     def list_fingerprint(self) -> str:
         """Return a token that changes when the lists change or are withdrawn."""
@@ -189,6 +191,7 @@ class Mount(Gateway):
     def _reroute(self) -> None:
         self.schemes = self._listed.schemes
         self._again()
+        self._readable = self._listed.resources
         self.list_changed()
 
     def subscribed(self) -> tuple[str, ...]:
