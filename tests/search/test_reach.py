@@ -13,6 +13,7 @@ from carrel.core.errors import BadArgument, NotFound, RequestError
 from carrel.core.model import Resource, Text
 from carrel.core.provider import FractionalCeiling, Match, Project, Provider, Route
 from carrel.core.record import replace
+from carrel.files import sandbox
 from carrel.providers.workspace import Workspace
 from carrel.search.answers import Coverage, SearchAnswer, SearchRequest
 from carrel.search.search import Search
@@ -150,6 +151,14 @@ def can_read(catalog: Catalog, uri: str) -> bool:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_part_is_searched_as_if_there_were_nothing_else(tmp_path: Path, seed: int) -> None:
     check_desk(tmp_path, seed, 12)
+
+
+@pytest.mark.parametrize("seed", [0, 14, 36])
+def test_files_that_are_indexed_again_for_each_search_are_searched_the_same(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "SETTLED_NS", 1 << 60)
+    check_desk(tmp_path, seed, 40)
 
 
 @pytest.mark.slow
