@@ -71,6 +71,11 @@ class Desk:
         self.catalog = Catalog((Workspace(Project(str(root), {"HOME": str(root)})), Nested("shelf", texts)))
         self.search = Search(self.catalog, None, PATIENT)
         self.search.build()
+        _open_desks.append(self)
+
+    def close(self) -> None:
+        self.search.close()
+        self.catalog.close()
 
     def ask(self, query: str, scheme: str = "", limit: int = 10, after: str = "") -> SearchAnswer | str:
         """Return an answer, or the error."""
@@ -78,6 +83,17 @@ class Desk:
             return self.search.search(SearchRequest(query, scheme, limit, after))
         except BadArgument as error:
             return error.message
+
+
+_open_desks: list[Desk] = []
+
+
+@pytest.fixture(autouse=True)
+def desks_are_closed() -> Iterator[None]:
+    """Close the desks of a test: each has a queue of file events, of which the system has few."""
+    yield
+    while _open_desks:
+        _open_desks.pop().close()
 
 
 def hash_of(name: str) -> int:
