@@ -66,18 +66,19 @@ def run_http(
         if opens is not None:
             refuse_remote_browser(host)
             opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
-        app = App(
-            desk.server,
-            guard,
-            pages=partial(_explorer, desk),
-            visits=visits,
-            shared=None if replica is None else replica.sessions,
-            allowances=None if replica is None else replica.allowances,
-        )
+        app = _app(desk, guard, visits, replica)
         serve(app, listening, close, partial(_get_ready, worker, opens_browser=opens is not None))
     finally:
         close()
     return 0
+
+
+def _app(desk: Desk, guard: Guard, visits: Visits, replica: "Replica | None") -> App:
+    """Return the application, with what it shares with other replicas."""
+    pages = partial(_explorer, desk)
+    if replica is None:
+        return App(desk.server, guard, pages=pages, visits=visits)
+    return App(desk.server, guard, pages=pages, visits=visits, shared=replica.sessions, allowances=replica.allowances)
 
 
 def _get_ready(worker: "Worker | None", *, opens_browser: bool) -> None:
@@ -198,15 +199,7 @@ def admit(
     doors = Doors(address.is_loopback, frozenset(hosts), settings.origins)
     if not address.is_loopback:
         desk.catalog.is_remote = True
-        if not has_token:
-            raise ConfigError(
-                f"--no-token works on loopback only, and other machines can reach {host}: remove --no-token"
-            )
-        if not hosts:
-            raise ConfigError(
-                f"--http {host}: name the hosts that clients use, such as --set http.hosts=desk.example:8000; "
-                "requests for other hosts are refused"
-            )
+        _refuse_unsafe(host, has_token=has_token, has_hosts=bool(hosts))
     if not has_token:
         return ["carrel: no token is required: every program on this machine can read everything served"], Guard(doors)
     from carrel.catalog.groups import Groups  # not without tokens
@@ -231,6 +224,17 @@ def admit(
         )
     token, is_new = store.local()
     return _connect_lines(store.local_path, token, is_new=is_new), Guard(doors, Keyring(store, token, groups), issuer)
+
+
+def _refuse_unsafe(host: str, *, has_token: bool, has_hosts: bool) -> None:
+    """Raise ConfigError for an address that other machines can reach without a token or a known host name."""
+    if not has_token:
+        raise ConfigError(f"--no-token works on loopback only, and other machines can reach {host}: remove --no-token")
+    if not has_hosts:
+        raise ConfigError(
+            f"--http {host}: name the hosts that clients use, such as --set http.hosts=desk.example:8000; "
+            "requests for other hosts are refused"
+        )
 
 
 def _connect_lines(path: str, token: str, *, is_new: bool) -> list[str]:

@@ -126,7 +126,7 @@ class PushedLogs:
             raise
 
     def _shorten(self, folder: int, descriptor: int, log: SpooledLog, times: int) -> None:
-        """Write only the lines that are kept, if the file is so many times larger than a log may be."""
+        """Rewrite the file with only the lines that are kept, if it is much larger than a log may be."""
         if os.fstat(descriptor).st_size > times * self._bounds.pushed.max_bytes:
             os.close(spool.write_whole(folder, log.facts, log.ring.entries)[0])
 

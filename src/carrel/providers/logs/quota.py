@@ -63,7 +63,7 @@ class Quota:
         self._make_room(caller, 1, 1, None)
 
     def make_room(self, caller: str, size: int, log: tuple[Kind, str]) -> None:
-        """Remove logs until so many bytes more fit, but not the log that grows; raise ProviderError if none can go."""
+        """Remove other logs until `size` more bytes fit; raise ProviderError if that is not possible."""
         is_known = monotonic() - self._known_at < FRESH_S and caller in self._left
         if not is_known or min(self._left[caller], self._left[None]) < size:
             self._make_room(caller, 0, size, log)
