@@ -215,9 +215,9 @@ def questions_about(tree: Path, count: int) -> list[str]:
 
 def write_much(folder: Path, gigabytes: float) -> int:
     """Write much text, with new words in each copy of the tree; return its size."""
-    total, copy = 0, 0
+    total, copy, every = 0, 0, list(texts(5_000))
     while True:
-        for path, text in texts(5_000):
+        for path, text in every:
             if total >= gigabytes * 1e9:
                 return total
             place = folder / f"part{copy}" / path

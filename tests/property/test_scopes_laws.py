@@ -90,7 +90,7 @@ class Scopes(RuleBasedStateMachine):
         self.folder.cleanup()
 
     def attempt(self, work: Any) -> Any:
-        """Do it in a transaction; give the code of the error if it is refused."""
+        """Do it in a transaction; return the code of the error if it is refused."""
         self.now += 1
         try:
             with self.store.writing() as connection:

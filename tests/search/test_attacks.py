@@ -292,6 +292,7 @@ HIDES = {"everything dead", "FTS5 cut off"}
 """What an index does not say cannot be known: who can write to the folder can hide hits, and no more."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", FORGED)
 def test_a_forged_index_with_the_right_marks_neither_harms_nor_shows_anything(tmp_path: Path, how: str) -> None:
     root, folder = tmp_path / "root", tmp_path / "index"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.search.expressions import Need, fault_of, need_of, phrase_source, quoted, spans
+from carrel.search.expressions import CONTINUED, Need, fault_of, need_of, phrase_source, quoted, spans
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,12 @@ from carrel.search.expressions import Need, fault_of, need_of, phrase_source, qu
         ("foo.bar", ("foo", "bar")),
         (r"a\.b", ("a.b",)),
         ("(?i)foo", ("foo",)),
+        (r"foo\w+", (f"foo{CONTINUED}",)),
+        (r"foo_[a-f0-9]{2}bar", (f"foo_{CONTINUED}", "bar")),
+        (r"foo\w*", ("foo",)),
+        (r"foo[a-z-]", ("foo",)),
+        (r"foo \w+", ("foo ",)),
+        (f"foo{CONTINUED}", ()),
         (r"\x41bc", ()),
         (r"\Qfoo\E", ()),
         ("a{b", ()),

@@ -112,3 +112,28 @@ def test_documents_with_one_path_have_one_order(alone: Texts, shared: Texts) -> 
     for query in ("tomato", "path:a"):
         assert [one.uri for one in alone.found(query)[0]] == ["also://a", "mine://a"]
         assert [one.uri for one in shared.found(query)[0]] == ["also://a", "mine://a"]
+
+
+@pytest.mark.parametrize(
+    "query", [r"basil /tomat\w*x/", r"/basil\W+tomat\w*x/", '"basil tomatoe"', r"basil /tomat\w*x/ path:a"]
+)
+@pytest.mark.parametrize("limit", [10, 1_000])
+def test_an_expression_has_the_same_order_where_others_have_many_words_like_its_own(
+    alone: Texts, shared: Texts, query: str, limit: int
+) -> None:
+    matching = [f"mine://a{number}" for number in range(60)]
+    shared.put("other://a", " ".join(f"tomat{number:04}" for number in range(MAX_WORDS + 10)))
+    for texts in (alone, shared):
+        for number in range(RANKED + 20):
+            texts.put(f"mine://{number}", "basil\n" * 300, path=f"basil/a{number}.md")
+        for number, uri in enumerate(matching):
+            texts.put(uri, "melon\n" * number * 20 + "basil tomatoex basil tomatoes\n", path=f"a/basil{number % 7}.md")
+
+    def order(texts: Texts) -> list[Candidate]:
+        found, total = texts.found(query, limit), 0
+        while len(found[0]) < found[1] and len(found[0]) > total:
+            found, total = texts.found(query, len(found[0]) * 8), len(found[0])
+        return [one for one in found[0] if one.uri in matching]
+
+    assert len(order(alone)) == len(matching)
+    assert order(shared) == order(alone)

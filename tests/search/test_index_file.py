@@ -89,6 +89,7 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_damaged_while_it_is_open_is_made_anew(tmp_path: Path) -> None:
     place = tmp_path / "index.db"
     writer = Index(str(place))

@@ -214,6 +214,7 @@ def edit_on_threads(root: Path, index: Path, threads: int, steps: int) -> list[s
         return [line for one in done for line in one.result(600)]
 
 
+@pytest.mark.slow
 def test_edits_are_found_at_once_by_several_threads(tmp_path: Path) -> None:
     assert edit_on_threads(tmp_path / "tree", tmp_path / "index", 4, 6) == []
 
@@ -223,6 +224,7 @@ def test_two_thousand_edits_are_found_at_once_by_eight_threads(tmp_path: Path) -
     assert edit_on_threads(tmp_path / "tree", tmp_path / "index", 8, 250) == []
 
 
+@pytest.mark.slow
 def test_an_edit_while_the_index_is_built_is_never_overwritten_by_what_the_builder_read(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     root.mkdir()

@@ -142,6 +142,7 @@ def places(desk: Search) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 def test_thirty_questions_of_every_kind_find_what_they_are_about(desk: Search) -> None:
     found = places(desk)
 

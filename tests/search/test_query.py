@@ -3,6 +3,7 @@
 import pytest
 
 from carrel.core.errors import BadArgument
+from carrel.search.expressions import quoted, spans
 from carrel.search.query import MAX_CHARACTERS, MAX_TERMS, QueryFilter, parse
 
 
@@ -91,10 +92,104 @@ def test_a_colon_alone_makes_no_filter(text: str) -> None:
     assert parse(text).notes == ()
 
 
-@pytest.mark.parametrize("text", ["", "  ", '""', "..."])
+@pytest.mark.parametrize("text", ["", "  ", '""', '" "'])
 def test_an_empty_query_is_refused_with_advice(text: str) -> None:
-    with pytest.raises(BadArgument, match="Give words"):
+    with pytest.raises(BadArgument, match=r"The query is empty\. Give words"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "matched", "missed"),
+    [
+        ("->{", "a->{b}", "a-> {b}"),
+        ("...", "a...b", "a.b.c"),
+        ("//", "// a", "/ / a"),
+        ("()", "f()", "f( )"),
+        ('"', 'say "a"', "say a"),
+        ('"(', 'say "(a)"', 'say " (a)'),
+        ("-> {", "a ->\n {", "a ->{"),
+        ("__", "a__b", "a_b"),
+        ("\N{PARTY POPPER}", "done \N{PARTY POPPER}", "done"),
+        ("\0", "a\0b", "ab"),
+        ("=> path:src/", "(a) => b", "a = > b"),
+    ],
+)
+def test_a_query_of_signs_is_searched_as_exact_text_and_says_so(text: str, matched: str, missed: str) -> None:
+    query = parse(text)
+
+    assert query.expression is not None
+    assert spans(query.expression, matched)
+    assert not spans(query.expression, missed)
+    assert query.notes == ("The query has no letter or digit, so it was searched as exact text.",)
+
+
+@pytest.mark.parametrize("text", ["\udc00", "/\udc00/", '"a \udc00"', "path:\udc00", "tomato\ud800"])
+def test_half_a_character_is_replaced_and_the_query_says_so(text: str) -> None:
+    query = parse(text)
+
+    assert query.text.isprintable()
+    assert "characters that are no text" in query.notes[0]
+
+
+def test_signs_beside_words_say_nothing() -> None:
+    query = parse("what does => do ?")
+
+    assert (query.words, query.expression, query.notes) == (("what", "does", "do"), None, ())
+
+
+@pytest.mark.parametrize(("text", "exact"), [("/(/", "("), ("/[/", "["), ("/**/", "**"), ("tomato /(/", "(")])
+def test_a_broken_expression_of_signs_is_searched_as_exact_text(text: str, exact: str) -> None:
+    query = parse(text)
+
+    assert query.expression is not None
+    assert spans(query.expression, f"a{exact}b")
+    assert not spans(query.expression, "ab")
+    assert "was searched as exact text: " in query.notes[0]
+
+
+@pytest.mark.parametrize("text", ["(" * 10_000, f"/{'(' * 9_000}/", f"/{'->' * 4_000}/", f'"{"->" * 4_000}"'])
+def test_signs_that_are_too_many_are_refused_with_the_reason(text: str) -> None:
+    with pytest.raises(BadArgument, match="too large"):
+        parse(text)
+
+
+def test_a_second_text_of_signs_is_left_out_with_a_note() -> None:
+    query = parse('"=>" "->" /(/')
+
+    assert query.expression == quoted("=>")
+    assert [note.partition(", since")[0] for note in query.notes] == ['"->" was left out', "/(/ was left out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("lang:pythn", "no language has that name. Did you mean lang:python?"),
+        ("scheme:log", "no scheme has that name. Did you mean scheme:logs?"),
+        ("-lang:pythn", "no language has that name"),
+        ('path:""', "path: was left out, since it has no value."),
+    ],
+)
+def test_where_nothing_is_left_to_search_for_the_error_says_why(text: str, part: str) -> None:
+    with pytest.raises(BadArgument) as refused:
+        parse(text, schemes=("logs", "workspace"))
+
+    assert refused.value.message.startswith("Nothing is left to search for. ")
+    assert part in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["path:", "-path:", "lang:", "scheme: "])
+def test_a_filter_without_a_value_is_searched_as_a_word_and_says_so(text: str) -> None:
+    query = parse(text)
+
+    assert query.words == (text.strip(" -:"),)
+    assert "no value follows it" in query.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("in:logs", "scheme:logs"), ("file:a.py", "path:a.py"), ("ext:py", "lang:py")]
+)
+def test_a_filter_of_another_program_has_ours_named(text: str, meant: str) -> None:
+    assert f"did you mean {meant}?" in parse(f"tomato {text}").notes[0]
 
 
 def test_a_quotation_mark_that_is_not_closed_is_noted() -> None:

@@ -164,11 +164,13 @@ def can_read(catalog: Catalog, uri: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_part_is_searched_as_if_there_were_nothing_else(tmp_path: Path, seed: int) -> None:
     check_desk(tmp_path, seed, 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 14, 36])
 def test_files_that_are_indexed_again_for_each_search_are_searched_the_same(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch

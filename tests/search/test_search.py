@@ -1,6 +1,9 @@
 """Searching a desk: what is found, for whom, and how it is told."""
 
+import gc
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -11,8 +14,12 @@ from carrel.core.errors import BadArgument
 from carrel.core.provider import Project
 from carrel.providers.logs import Logs
 from carrel.providers.workspace import Workspace
+from carrel.search import search
 from carrel.search.answers import SearchRequest
+from carrel.search.rendering import as_text
+from carrel.search.requests import SearchArguments
 from carrel.search.search import Search
+from carrel.search.texts import FreshText, read_text
 
 
 @pytest.fixture(name="desk")
@@ -49,6 +56,8 @@ def test_an_empty_query_is_refused(desk: Catalog) -> None:
 def test_an_unknown_scheme_is_refused_with_the_nearest_one(desk: Catalog) -> None:
     with pytest.raises(BadArgument, match="did you mean workspace"):
         Search(desk, None).search(SearchRequest("garden", scheme="workspac"))
+    with pytest.raises(BadArgument, match="did you mean workspace"):
+        Search(desk, None).search(SearchRequest("garden", scheme="WORKSPACE"))
 
 
 def test_a_caller_finds_only_what_may_be_read(desk: Catalog) -> None:
@@ -132,3 +141,55 @@ def test_a_first_search_reports_progress_even_if_it_completes_the_index(desk: Ca
 
     assert first[0] == (0, 2)
     assert second == []
+
+
+def test_a_next_page_is_named_only_if_it_has_a_hit(tmp_path: Path) -> None:
+    for number in range(6):
+        (tmp_path / f"{number}.md").write_text("Tomatoes\n" if number in (1, 4) else "tomatoes\n")
+    search = Search(Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),)), None)
+
+    first = search.search(SearchRequest(r"/Tomat\w+/", limit=1))
+    second = search.search(SearchRequest(r"/Tomat\w+/", limit=1, after=first.next))
+
+    assert (len(first.hits), first.next, first.is_total_least) == (1, "1", True)
+    assert (len(second.hits), second.next, second.total) == (1, "", 2)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_garbage_is_collected_after_a_search_as_before(desk: Catalog, is_on: bool) -> None:
+    search = Search(desk, None)
+    if not is_on:
+        gc.disable()
+    try:
+        search.search(SearchRequest("tomatoes"))
+        assert gc.isenabled() is is_on
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("query", "is_cut"),
+    [("/me[^l]+on;/", True), ('"{"', False), (r"/>\s\S+\}/", True), ("/melon/", False), ("melon", False)],
+)
+def test_an_answer_whose_time_ends_before_every_text_is_read_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, is_cut: bool
+) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.md").write_text("a melon -> b {\n")
+    engine = Search(Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),)), None)
+    engine.build()
+    began, reads = monotonic(), list[int]()
+
+    def slow_read(*given: Any, **options: Any) -> FreshText | None:
+        reads.append(1)
+        return read_text(*given, **options)
+
+    monkeypatch.setattr(search, "read_text", slow_read)
+    monkeypatch.setattr(search, "monotonic", lambda: began + len(reads) / 4)
+    answer = engine.search(SearchRequest(query, limit=1), within_s=1.0)
+    asked = SearchArguments(query, limit=1)
+
+    assert any("ended before every text" in note for note in answer.notes) == is_cut
+    assert answer.is_total_least == (query != "melon")
+    assert as_text(answer, asked)[0].startswith("No hits so far for" if is_cut else "[hit 1 of ")
+    engine.close()

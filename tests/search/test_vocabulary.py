@@ -22,8 +22,11 @@ TEXTS = {
     "russian.txt": "Привет, мир! Ошибка соединения\n",
     "accents.txt": "Café crème, naïve façade, Straße\n",
     "data.txt": "x" * 300 + "needle" + "y" * 300 + "\n",
+    "open.txt": "Retry_ parse__; _config_ and non-ser_-9\n",
+    "long.txt": "z" * 150 + "HTTP_" + "z" * 150 + "\n",
     "empty.txt": "",
     "signs.txt": "->{}();; == != && || \n\n\t\n",
+    "marks.txt": "a ⓐ b\n",
     "numbers.txt": "192.168.0.1 0xDEADBEEF 1234567 3.14159\n",
 }
 
@@ -46,7 +49,8 @@ def found_by(index: Index, source: str) -> set[str]:
 
 def found_by_python(source: str) -> set[str]:
     """Return the same by Python's own expressions."""
-    pattern = re.compile(source, re.MULTILINE | re.ASCII)
+    flags = re.MULTILINE if "(?i)" in source else re.MULTILINE | re.ASCII  # RE2 folds the case of every letter
+    pattern = re.compile(source, flags)
     return {path for path, text in TEXTS.items() if pattern.search(text)}
 
 
@@ -72,7 +76,26 @@ def found_by_python(source: str) -> set[str]:
         "__init__",
         r"-conf.g and",
         "zzzzzz",
+        r"Retry\w",
+        r"parse[a-z_]+",
+        r"ser\w$",
+        r"ser\w",
+        r"zHTTP\w+",
         "==",
+        r"->\{",
+        r"(?i)->\{\}",
+        r"-+>\{",
+        r"-?>\{",
+        r"\};\s*=",
+        r"\)(;|:)",
+        r"\);|::",
+        r"\b->",
+        r"; ==",
+        "。",
+        "。エ",
+        "(?i)Ⓐ",
+        "ⓐ",
+        r"\?",
         r"(Connection)?Refused",
         r"0xDEAD[A-F]+",
         "$",
@@ -102,6 +125,11 @@ PIECES = st.sampled_from(
         "é",
         "Ошиб",
         r"\(",
+        r"\)",
+        ">",
+        "=",
+        ";",
+        r"\{",
         "x+",
     ]
 )
@@ -151,6 +179,37 @@ def test_a_phrase_is_found_as_it_stands(index: Index, phrase: str, paths: set[st
 
 def test_an_expression_with_a_rare_word_has_few_candidates(index: Index) -> None:
     assert index.find(parse(r"/parse_conf\w+\(/")).total <= 3
+
+
+def test_an_expression_whose_word_goes_on_has_no_candidates_where_the_word_ends() -> None:
+    texts = Index(MEMORY)
+    words = {"a": "retry", "b": "retryCount", "c": "retry_", "d": "retry now", "e": "x" * 200}
+    texts.put(SourceText(path, "1", "workspace", path, text) for path, text in words.items())
+
+    assert {found.path for found in texts.find(parse(r"/retry\w+/")).found} == {"b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("->{", {"b"}),
+        (r"/->\{/", {"b"}),
+        (r"/f->/", {"b", "c"}),
+        (r"/=>|\|\|/", {"d"}),
+        ('"- >"', {"a"}),
+        ("\N{PARTY POPPER}", {"e"}),
+    ],
+)
+def test_an_expression_of_signs_has_few_candidates(query: str, paths: set[str]) -> None:
+    texts = Index(MEMORY)
+    words = {"a": "f - > {", "b": "f->{", "c": "f-> {", "d": "f => {", "e": "f \N{PARTY POPPER}", "g": "f"}
+    texts.put(SourceText(path, "1", "workspace", path, text) for path, text in words.items())
+    parsed = parse(query)
+
+    found = {found.path for found in texts.find(parsed).found}
+
+    assert {path for path in words if passage(words[path], parsed) is not None} == paths
+    assert paths <= found <= paths | ({"b", "c", "d", "e", "g"} if query == '"- >"' else set())
 
 
 def test_words_that_come_later_are_found_by_expressions(index: Index) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.search.words import LONG, MAX_WORD, WORD, Terms, folded, parts_of, stem, terms_of, whole_of
+from carrel.search.words import LONG, MAX_NOTED, MAX_WORD, OPEN, WORD, Terms, folded, parts_of, stem, terms_of, whole_of
 
 SPELLINGS = ["parseConfig", "parse_config", "parse-config", "ParseConfig", "PARSE_CONFIG", "Parse_Config"]
 
@@ -73,7 +73,8 @@ def test_data_is_no_name() -> None:
     blob = "A" * (MAX_WORD + 1)
 
     assert terms_of(number) == (number,)
-    assert terms_of(blob) == (blob[:MAX_WORD].lower(), LONG)
+    assert terms_of(blob) == (blob[:MAX_WORD].lower(),)
+    assert terms_of(blob * MAX_NOTED) == (blob[:MAX_WORD].lower(), LONG)
 
 
 def test_words_are_found_in_a_text() -> None:
@@ -86,6 +87,20 @@ def test_each_distinct_word_is_taken_apart_once_and_noted() -> None:
     assert terms["parseConfig"] == "parseconfig pars config"
     assert terms["parseConfig"] == "parseconfig pars config"
     assert terms.fresh == ["parseconfig"]
+
+
+def test_a_word_that_ends_with_an_underscore_is_noted_once_more() -> None:
+    terms = Terms()
+
+    assert terms["value_"] == f"valu value{OPEN}"
+    assert terms.fresh == ["value", f"value{OPEN}"]
+
+
+def test_a_word_as_long_as_a_file_is_not_noted() -> None:
+    terms = Terms()
+
+    assert LONG in terms["x" * (MAX_NOTED + 1)]
+    assert terms.fresh == []
 
 
 @given(st.text(max_size=200))

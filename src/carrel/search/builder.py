@@ -109,10 +109,11 @@ class Builder:
 
     def build(self, progress: Progress | None) -> Coverage:
         """Complete the index; return what it covers then."""
-        keeper, rounds = self._keeper, 0
+        keeper, rounds, waiting = self._keeper, 0, list[Document]()
         self._renew()
         keeper.sources.survey()
         while not self._stop.is_set():
+            waiting.clear()  # documents that were replaced are not kept while all are listed again
             with keeper.lock:
                 keeper.refresh(self.schemes(), monotonic() + (PAUSE_S if keeper.sources.is_unlisted() else LOOK_S))
                 is_unlisted, waiting = keeper.sources.is_unlisted(), keeper.waiting()

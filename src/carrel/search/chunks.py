@@ -1,7 +1,7 @@
 """A text as rows of the index: pieces of equal numbers of lines, each with the terms it is found by.
 
 Beside its words a piece has terms with a mark before them, which no word has: what it defines, the parts of those
-names, and, in the first piece, the words of the path and the title.
+names, and, in the first piece, the words of the path and the title, and the signs of the whole text.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Final
 
 from carrel.core.record import Value
 from carrel.search.languages import Definition, definitions_in
-from carrel.search.words import WORD, Terms, parts_of, stem, whole_of
+from carrel.search.words import WORD, Terms, parts_of, sign_terms, stem, whole_of
 
 DEFINES: Final = "§"
 """Stands before the whole name of a definition."""
@@ -28,7 +28,7 @@ MAX_PIECES: Final = (1 << PIECE_BITS) - 1
 """Pieces of one text; a longer one has longer pieces."""
 MAX_LINES: Final = 60
 _MAX_NAME: Final = 200
-_KNOWN_NAMES: Final = 50_000
+_KNOWN_NAMES: Final = 20_000
 
 
 class Pieces(Value, frozen=True):
@@ -62,7 +62,7 @@ class Splitter:
             while definitions and definitions[-1].start < end:
                 found.append(self._definition(definitions.pop()))
             rows.append(" ".join(found))
-        rows[0] += " " + " ".join(place_terms(path, title))
+        rows[0] += " " + " ".join((*place_terms(path, title), *sign_terms(text)))
         return Pieces(each, rows, has_definitions)
 
     def split_fields(self, fields: Sequence[str]) -> Pieces:

@@ -3,6 +3,7 @@
 `^` and `$` are the ends of a line, a dot is any character of a line; case matters unless the expression says `(?i)`.
 """
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -21,6 +22,10 @@ _LINES: Final = "(?m)"
 """Stands before every expression: `^` and `$` are the ends of a line."""
 _DEPTH: Final = 40
 _REPEATS: Final = frozenset("*+?{")
+_IN_WORDS: Final = re.compile(r"(?:[a-z]-[a-z]|[A-Z]-[A-Z]|\d-\d|\\[wd]|\w)+", re.ASCII)
+"""A class of characters that words consist of."""
+CONTINUED: Final = "\0"
+"""Stands at the end of a literal that is followed by a letter, a digit or an underscore."""
 
 
 @lru_cache(maxsize=64)
@@ -58,18 +63,14 @@ def fault_of(source: str) -> str | None:
 
 def spans(source: str, text: str, most: int = _MOST) -> list[tuple[int, int]]:
     """Return where an expression matches in a text, as positions of characters; at most `most` of them."""
-    # Of plain ASCII, bytes are at the places of characters: RE2 then need not count them.
-    searched = text.encode() if text.isascii() else _encodable(text)
-    return [match.span() for match in islice(_compiled(source).finditer(searched), most)]
-
-
-def _encodable(text: str) -> str:
-    """Return a text in which a question mark stands for each half of a character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    content = text.encode("utf-8", "replace")  # a question mark stands for each half of a character
+    expression = _compiled(source)
+    if text.isascii():  # bytes are at the places of characters
+        return [match.span() for match in islice(expression.finditer(content), most)]
+    # Most texts do not match, and to count characters takes longer than to search.
+    if expression.search(content) is None:
+        return []
+    return [match.span() for match in islice(expression.finditer(content.decode()), most)]
 
 
 class Need(Value, frozen=True):
@@ -97,6 +98,10 @@ def need_of(source: str) -> Need:
         return need if reader.is_at_end else Need()
     except _Unclear:
         return Need()
+
+
+_CHARACTER: Final = Need()
+"""What stands for any one character of some that words consist of."""
 
 
 class _Unclear(Exception):
@@ -149,7 +154,8 @@ class _ExpressionReader:
             if isinstance(atom, str) and least:
                 run.append(atom)
             if atom != "":  # an assertion is between characters, and does not part them
-                literals.append("".join(run))
+                is_continued = atom is _CHARACTER and least != 0 and run and (run[-1].isalnum() or run[-1] == "_")
+                literals.append("".join(run) + (CONTINUED if is_continued else ""))
                 run.clear()
             if isinstance(atom, Need) and atom and least != 0:
                 needs.append(atom)
@@ -189,7 +195,7 @@ class _ExpressionReader:
             return ""
         if sign == ".":
             return Need()
-        if sign in _REPEATS:
+        if sign in _REPEATS or sign == CONTINUED:
             raise _Unclear
         return sign
 
@@ -197,7 +203,9 @@ class _ExpressionReader:
         sign = self._next()
         if sign in "bBAz":
             return ""
-        if sign in "dDwWsSntrfva":
+        if sign in "dw":
+            return _CHARACTER
+        if sign in "DWsSntrfva":
             return Need()
         if sign in "pP":
             if self._next() == "{":
@@ -229,7 +237,7 @@ class _ExpressionReader:
         inner = self._source[start : self._at - 1]
         if inner.isalpha() and len({letter.lower() for letter in inner}) == 1:
             return inner[0]
-        return Need()
+        return _CHARACTER if _IN_WORDS.fullmatch(inner) else Need()
 
     def _group(self, depth: int) -> Need:
         if self._peek() == "?":

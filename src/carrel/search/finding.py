@@ -5,17 +5,19 @@ rows. The number of rows that are read is limited.
 """
 
 import heapq
+import json
 import sqlite3
 import time
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from carrel.core.record import Value
 from carrel.search import expressions
 from carrel.search.chunks import PIECE_BITS
 from carrel.search.query import Query, QueryFilter
-from carrel.search.ranking import Evidence, IndexedDocument, wanted_by
+from carrel.search.ranking import Evidence, IndexedDocument, Judged, wanted_by
 from carrel.search.reach import Reach
 from carrel.search.vocabulary import Vocabulary
 from carrel.search.words import terms_of, whole_of
@@ -27,13 +29,13 @@ MAX_COUNTED: Final = 100_000
 MAX_MARKED: Final = 1_500
 """Rows that are looked at for one definition or one word of paths."""
 RANKED: Final = 80
-"""Documents that are put in order by all rules; the first of these by words alone are chosen."""
+"""Documents that are judged by all rules: the best by words alone. Further ones stay in the order of their words."""
 
 MAX_CHOSEN: Final = 8
-"""Combinations of filters whose documents are remembered."""
+"""Combinations of filters, and expressions, whose documents are remembered."""
 
-MAX_NAMED: Final = 20_000
-"""Documents that are named in one statement."""
+MAX_NAMED: Final = 1_000
+"""Documents that are named in one statement; the order of more is that of all documents, which is remembered."""
 MAX_LOADED: Final = 8_192
 """Documents whose facts are remembered."""
 MAX_KNOWN_COUNTS: Final = 4_096
@@ -58,6 +60,13 @@ _AT_ONCE: Final = 64
 """Terms that are looked for by one question to SQLite."""
 _AND_LIVING: Final = f" AND rowid >> {PIECE_BITS} IN (SELECT id FROM documents)"
 """Leaves the rows of removed documents out."""
+_UNJUDGED: Final = Judged(0.0, ("it holds words of the query",))
+"""What is said of documents beyond those that are judged by all rules."""
+_STEPS: Final = 10_000
+"""Steps of SQLite between two looks at the clock: about two milliseconds."""
+_LAST_ROW: Final = (1 << 63) - 1
+_Key = TypeVar("_Key")
+_Known = TypeVar("_Known")
 
 
 class Candidate(Value, frozen=True):
@@ -126,7 +135,7 @@ class Finder:
         """Return the best documents within reach, or of all; `state` is another one whenever the index was changed."""
         search = _IndexSearch(connection, query, self._living_now(connection, state), self._weights)
         if deadline is not None:
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, 2_000)
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
         try:
             search.choose(self._vocabulary, state.generation, reach)
             search.gather(deadline)
@@ -170,7 +179,7 @@ class Finder:
         else:
             mean = living.mean_pieces
         loaded = living.loaded if living is not None and is_before else {}
-        self._living = _Living(state, documents, max(1.0, float(mean or 1)), {}, {}, loaded)
+        self._living = _Living(state, documents, max(1.0, float(mean or 1)), {}, {}, {}, loaded, array("q"))
         return self._living
 
 
@@ -184,8 +193,12 @@ class _Living(NamedTuple):
     """The documents that filters let through, with their mean number of pieces, by the filters."""
     counts: dict[str, int]
     """In how many rows a term is."""
+    matchable: dict[str, frozenset[int] | None]
+    """The documents that an expression may match, by the expression; None if all may."""
     loaded: dict[int, IndexedDocument]
     """Documents that were looked at; a number is never used for another document."""
+    newest: "array[int]"
+    """The numbers of all documents, the newest first; empty until they are needed."""
 
 
 class _IndexSearch:
@@ -201,8 +214,13 @@ class _IndexSearch:
         # Rows of removed documents say nothing, and must not use up a limit: the oldest rows come first.
         self._and_living = _AND_LIVING if living.state.dead else ""
         self._allowed: frozenset[int] | None = None
+        """The documents that filters and the caller's access leave; None if these are all."""
+        self._matchable: frozenset[int] | None = None
+        """The documents that phrases and the expression may match; None if all may. Words of others decide this too."""
         self._within: frozenset[int] | None = None
-        """The documents that filters and the caller's access leave, unless these are all."""
+        """The same, unless it contains every document."""
+        self._range = (-1, _LAST_ROW)
+        """Their rows are after the first of these numbers, up to the last: files of one folder have near numbers."""
         self._is_private = False
         """Whether there are documents that the caller cannot read, so that not even their number may show."""
         self._wanted = wanted_by(query)
@@ -224,15 +242,13 @@ class _IndexSearch:
             self._evidence = Evidence(self._wanted, len(self._allowed), mean_pieces, self._weights)
             if len(self._allowed) < self._living.documents:
                 self._within = self._allowed
+                self._range = _range_of(self._allowed)
                 readable, _ = self._chosen(*_condition((), reach)) if reach is not None else (self._allowed, 0.0)
                 self._is_private = len(readable) < self._living.documents
         sources = [expressions.phrase_source(phrase) for phrase in self._query.phrases]
         sources += [] if self._query.expression is None else [self._query.expression]
         for source in sources:
-            need = expressions.need_of(source)
-            found = vocabulary.candidates(self._connection, generation, need, self._documents_with) if need else None
-            if found is not None:
-                self._allowed = found if self._allowed is None else self._allowed & found
+            self._matchable = _in_both(self._matchable, self._matching(vocabulary, generation, source))
 
     def _chosen(self, condition: str, values: list[str]) -> tuple[frozenset[int], float]:
         key, chosen = (condition, *values), self._living.chosen
@@ -241,10 +257,19 @@ class _IndexSearch:
             sql = f"SELECT id, CAST(pieces AS INTEGER) FROM documents WHERE {condition}"
             pieces = dict(self._connection.execute(sql, values).fetchall())
             known = frozenset(pieces), max(1.0, sum(pieces.values()) / max(1, len(pieces)))
-        chosen[key] = known  # the last one used is the last to go: what a caller may read is asked for each time
-        for oldest in list(chosen)[:-MAX_CHOSEN]:
-            chosen.pop(oldest, None)
+        _keep(chosen, key, known)  # what a caller may read is asked for each time
         return known
+
+    def _matching(self, vocabulary: Vocabulary, generation: int, source: str) -> frozenset[int] | None:
+        """Return the documents that an expression may match; None if all may."""
+        matchable = self._living.matchable
+        try:
+            found = matchable.pop(source)
+        except KeyError:
+            need = expressions.need_of(source)
+            found = vocabulary.candidates(self._connection, generation, need, self._documents_with) if need else None
+        _keep(matchable, source, found)
+        return found
 
     def _documents_with(self, terms: Iterable[str]) -> set[int]:
         """Return the documents that hold one of some terms."""
@@ -254,24 +279,25 @@ class _IndexSearch:
             found.update(self._numbers(f"rowid >> {PIECE_BITS}", _any_of(some), -1))
         return found
 
-    def _numbers(self, what: str, match: str, limit: int, after: int = -1) -> Iterator[int]:
-        """Return a number of each row that matches, of those with greater numbers than `after`."""
+    def _numbers(self, what: str, match: str, limit: int, after: int = -1, last: int = _LAST_ROW) -> list[int]:
+        """Return a number of each row that matches, of those with greater numbers than `after`, up to `last`."""
         # As one text: Python lets other threads run after every row that SQLite returns, and then waits for them.
-        condition = f"words MATCH ? AND rowid > ?{self._and_living}"
+        condition = f"words MATCH ? AND rowid > ? AND rowid <= ?{self._and_living}"
         sql = f"SELECT group_concat({what}) FROM (SELECT rowid FROM words WHERE {condition} LIMIT ?)"
-        (numbers,) = self._connection.execute(sql, (match, after, limit)).fetchone()
-        return map(int, numbers.split(",")) if numbers else iter(())
+        (numbers,) = self._connection.execute(sql, (match, after, last, limit)).fetchone()
+        found: list[int] = json.loads(f"[{numbers or ''}]")  # half as long as to split the text
+        return found
 
     def _rows(self, match: str, limit: int) -> list[int]:
         """Return rows of the documents that may be found."""
         within = self._within
         if within is None:
-            return list(self._numbers("rowid", match, limit))
+            return self._numbers("rowid", match, limit)
         # The first rows may all be of documents that are left out.
         found: list[int] = []
-        after, is_last = -1, False
+        (after, last), is_last = self._range, False
         while len(found) < limit and not is_last:
-            rows = list(self._numbers("rowid", match, MAX_COUNTED, after))
+            rows = self._numbers("rowid", match, MAX_COUNTED, after, last)
             found += [row for row in rows if row >> PIECE_BITS in within]
             is_last = len(rows) < MAX_COUNTED or not self._is_private
             after = rows[-1] if rows else after
@@ -281,6 +307,11 @@ class _IndexSearch:
         """Return how many rows of the documents that may be found have a term."""
         within = self._within
         if within is None:
+            if term not in self._living.counts:  # most terms are rare, and their rows are needed
+                rows = self._rows(_any_of((term,)), self._max_rows)
+                if len(rows) < self._max_rows:
+                    self._kept[term] = rows
+                    return len(rows)
             return self._count_all_rows(term)
         if not self._is_private:
             count = self._count_all_rows(term)
@@ -335,20 +366,44 @@ class _IndexSearch:
 
     def result(self, limit: int) -> Candidates:
         """Return the best of the gathered documents."""
-        evidence, must_verify = self._evidence, self._query.must_verify
-        is_listing = not self._wanted.weights or must_verify
-        found = evidence.documents if self._allowed is None else evidence.documents & self._allowed
-        ranked = evidence.best(found, max(RANKED, limit))
-        documents = self._load(ranked)
-        scored = [(evidence.score(documents[number]), documents[number]) for number in ranked if number in documents]
-        scored.sort(key=lambda item: (-round(item[0].score, 4), -(item[1].modified_ms or 0), item[1].path, item[1].uri))
-        candidates = [self._candidate(judged.score, judged.reasons, document) for judged, document in scored[:limit]]
+        must_verify = self._query.must_verify
+        found = self._evidence.documents if self._allowed is None else self._evidence.documents & self._allowed
+        allowed = _in_both(self._allowed, self._matchable)
+        candidates = [
+            self._candidate(judged.score, judged.reasons, document)
+            for judged, document in self._ranked(found, limit)[:limit]
+        ]
         total = len(found)
-        if is_listing:
-            total = self._living.documents if self._allowed is None else len(self._allowed)
-            rest = self._others(found, limit - len(candidates))
+        if not self._wanted.weights or must_verify:
+            total = self._living.documents if allowed is None else len(allowed)
+            rest = self._others(found, allowed, limit - len(candidates))
             candidates += [self._candidate(0.0, ("only the filters or the expression match",), other) for other in rest]
         return Candidates(tuple(candidates), total, self.is_complete, must_verify)
+
+    def _ranked(self, found: set[int], limit: int) -> list[tuple[Judged, IndexedDocument]]:
+        """Return the documents with words of the query, best first: at least `limit` of them, if there are so many."""
+        evidence = self._evidence
+        # How many are judged does not depend on the limit, so that the order is the same on each page.
+        if self._query.must_verify:
+            judged, others = self._exactly_ranked(found, limit)
+        else:
+            ranked = evidence.best(found, max(RANKED, limit))
+            most = len(ranked) if self._weights else RANKED
+            judged, others = ranked[:most], ranked[most:]
+        documents = self._load([*judged, *others[:limit]])
+        scored = [(evidence.score(one), one) for number in judged if (one := documents.get(number))]
+        scored.sort(key=lambda item: (-round(item[0].score, 4), -(item[1].modified_ms or 0), item[1].path, item[1].uri))
+        return scored + [(_UNJUDGED, one) for number in others[:limit] if (one := documents.get(number))]
+
+    def _exactly_ranked(self, found: set[int], limit: int) -> tuple[Collection[int], list[int]]:
+        """Return the documents that may match: those to judge by all rules, and the others, best first.
+
+        Which are judged does not depend on which may match, since words of texts that only others read decide that too.
+        """
+        best = self._evidence.best_by_words(found, RANKED)
+        may_match = found if self._matchable is None else found & self._matchable
+        ranked = self._evidence.best(may_match, max(RANKED, limit))
+        return best & may_match, [number for number in ranked if number not in best]
 
     def _candidate(self, score: float, reasons: tuple[str, ...], document: IndexedDocument) -> Candidate:
         each = document.lines_each
@@ -385,22 +440,46 @@ class _IndexSearch:
             documents.update(fresh)
         return documents
 
-    def _others(self, found: Collection[int], limit: int) -> Iterable[IndexedDocument]:
-        """Return documents that the words do not rank, the newest first."""
+    def _others(self, found: Collection[int], allowed: frozenset[int] | None, limit: int) -> Iterable[IndexedDocument]:
+        """Return allowed documents that the words do not rank, the newest first."""
         if limit <= 0:
             return ()
-        allowed = self._allowed
-        condition, most = "1", limit + len(found)
         if allowed is not None and len(allowed) <= MAX_NAMED:
-            condition = f"id IN ({','.join(map(str, allowed))})"
-        elif allowed is not None:  # a longer statement would be refused
-            most = -1
-        sql = f"SELECT id FROM documents WHERE {condition} ORDER BY modified_ms DESC, path, uri LIMIT ?"
-        rows = self._connection.execute(sql, (most,)).fetchall()
-        others = (number for (number,) in rows if number not in found and (allowed is None or number in allowed))
+            newest: Iterable[int] = self._by_age(f"id IN ({','.join(map(str, allowed))})")
+        else:
+            if not self._living.newest:
+                self._living.newest[:] = array("q", self._by_age("1"))  # at once: other threads read it
+            newest = self._living.newest
+        others = (number for number in newest if number not in found and (allowed is None or number in allowed))
         numbers = list(islice(others, limit))
         documents = self._load(numbers)
         return [documents[number] for number in numbers if number in documents]
+
+    def _by_age(self, condition: str) -> list[int]:
+        """Return the numbers of documents, the newest first."""
+        sql = f"SELECT id FROM documents WHERE {condition} ORDER BY modified_ms DESC, path, uri"
+        return [number for (number,) in self._connection.execute(sql).fetchall()]
+
+
+def _in_both(one: frozenset[int] | None, other: frozenset[int] | None) -> frozenset[int] | None:
+    """Return the documents in both sets; None stands for all documents."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def _keep(cache: dict[_Key, _Known], key: _Key, known: _Known) -> None:
+    """Put a value at the end of a cache; drop the oldest ones."""
+    cache[key] = known
+    for oldest in list(cache)[:-MAX_CHOSEN]:
+        cache.pop(oldest, None)
+
+
+def _range_of(documents: Collection[int]) -> tuple[int, int]:
+    """Return the number before the first row of some documents, and that of the last."""
+    if not documents:
+        return -1, -1
+    return (min(documents) << PIECE_BITS) - 1, ((max(documents) + 1) << PIECE_BITS) - 1
 
 
 def _stretches(pieces: Iterable[int], each: int) -> tuple[tuple[int, int], ...]:

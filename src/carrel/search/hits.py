@@ -18,6 +18,9 @@ _FILES: Final = "workspace"
 
 def hit_of(candidate: Candidate, document: Document, fresh: FreshText | None, query: Query) -> SearchHit | None:
     """Return the hit; None if neither the text nor the name contains anything of the query any more."""
+    shown = None if fresh is None else _passage(candidate, fresh, query)
+    if shown is None and query.must_verify:
+        return None
     name = candidate.path.rpartition("/")[2]
     hit = SearchHit(
         candidate.uri,
@@ -29,11 +32,11 @@ def hit_of(candidate: Candidate, document: Document, fresh: FreshText | None, qu
         reasons=candidate.reasons,
         is_partial=candidate.is_partial,
     )
-    shown = None if fresh is None else _passage(candidate, fresh, query)
-    if fresh is None or shown is None:
-        return hit if shown is None and not query.must_verify and _is_named(candidate, document, query) else None
-    if not shown.lines and not _is_named(candidate, document, query):
+    is_found = shown is not None and bool(shown.lines)
+    if not is_found and not _is_named(candidate, document, query):
         return None
+    if fresh is None or shown is None:
+        return hit
     definition = shown.definition or ("" if candidate.scheme == _FILES else name)
     return _with_lines(replace(hit, definition=definition), fresh, shown)
 
@@ -47,16 +50,13 @@ def _with_lines(hit: SearchHit, fresh: FreshText, shown: Passage) -> SearchHit:
     lines = [HitLine(_number(fresh, one.number), one.text, one.spans) for one in shown.lines]
     first, last = _number(fresh, shown.first_line), _number(fresh, shown.last_line)
     has_lines = fresh.has_lines and 0 < first <= last and not _is_across(fresh, shown)
-    text = fresh.text
-    if has_lines:
-        text = "\n".join(text.split("\n")[shown.first_line - 1 : shown.last_line])
     return replace(
         hit,
         uri=with_query(hit.base, lines=f"{first}-{last}") if has_lines else hit.base,
         lines=tuple(one for one in lines if one.number > 0),
         first_line=first,
         last_line=last,
-        tokens=estimate_tokens(text),
+        tokens=estimate_tokens(shown.text if has_lines else fresh.text),
         modified_ms=fresh.modified_ms if fresh.modified_ms is not None else hit.modified_ms,
         is_partial=fresh.is_partial,
     )

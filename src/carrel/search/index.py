@@ -10,8 +10,11 @@ again. When there are too many of them, the index should be built again (`IndexF
 
 import os
 import sqlite3
+import sys
 import threading
 import zlib
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -238,28 +241,33 @@ class _Known:
 
     def __init__(self) -> None:
         self.fingerprints: dict[str, str] = {}
-        self._uris: dict[int, str] = {}
+        self._numbers = array("q")
+        """The numbers of documents, in their order, and beside them the URIs; a removed one has none."""
+        self._uris: list[str | None] = []
         self._generation = self._last = self._last_dead = 0
 
     def follow(self, connection: sqlite3.Connection, generation: int) -> None:
         """Read the changes."""
         if generation != self._generation:
-            self.fingerprints, self._uris = {}, {}
+            self.fingerprints, self._numbers, self._uris = {}, array("q"), []
             self._generation, self._last, self._last_dead = generation, 0, 0
         dead = connection.execute("SELECT number, id FROM dead WHERE number > ? ORDER BY number", (self._last_dead,))
         for number, document in dead:
             self._last_dead = number
-            uri = self._uris.pop(document, None)
-            if uri is not None:
+            at = bisect_left(self._numbers, document)
+            if at < len(self._numbers) and self._numbers[at] == document and (uri := self._uris[at]) is not None:
                 self.fingerprints.pop(uri, None)
+                self._uris[at] = None
         # A document that was replaced has another number, which is greater than all before.
         rows = connection.execute("SELECT id, uri, fingerprint FROM documents WHERE id > ? ORDER BY id", (self._last,))
         for document, uri, fingerprint in rows:
             if type(uri) is not str or type(fingerprint) is not str:
                 raise sqlite3.DatabaseError("a document that Carrel did not write")
             self._last = document
-            self._uris[document] = uri
-            self.fingerprints[uri] = fingerprint
+            self._numbers.append(document)
+            shared = sys.intern(uri)  # with the list of documents, which has the same texts
+            self._uris.append(shared)
+            self.fingerprints[shared] = sys.intern(fingerprint)
 
 
 def _remove(connection: sqlite3.Connection, uri: str) -> None:

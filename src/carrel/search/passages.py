@@ -59,7 +59,7 @@ class MarkedLine(Value, frozen=True):
 
 
 class Passage(Value, frozen=True):
-    """The part of a text to show: its lines from `first_line` to `last_line`, and those of them that match.
+    """The part of a text to show: its lines from `first_line` to `last_line` as `text`, and those of them that match.
 
     `definition` is the name of the function, class or heading around it; empty if there is none.
     """
@@ -68,6 +68,7 @@ class Passage(Value, frozen=True):
     last_line: int
     lines: tuple[MarkedLine, ...]
     definition: str = ""
+    text: str = ""
 
 
 class _Line:
@@ -140,7 +141,8 @@ def passage(
     _weigh_definitions(lines, language, sought, found)
     if not found:
         first = max(1, min(near, _last_line(lines)) - _MARGIN)
-        return Passage(first, min(_last_line(lines), first + _WINDOW), ())
+        last = min(_last_line(lines), first + _WINDOW)
+        return Passage(first, last, (), text="\n".join(lines[first - 1 : last]))
     weights = dict(sought.weights)
     window = _best_window(sorted(found.values(), key=lambda line: line.number), weights, near)
     best = max(window, key=lambda line: (_weight(line, weights), -line.number))
@@ -155,7 +157,8 @@ def passage(
     enough = _weight(best, weights) * _ALIKE if best.bonus < _DEFINED else _PART / 2
     others = [line for line in found.values() if not first <= line.number <= last and _weight(line, weights) >= enough]
     name = _enclosing(lines, language, best.number)
-    return Passage(first, last, _marked(window, others, lines, weights, sought), name)
+    marked = _marked(window, others, lines, weights, sought)
+    return Passage(first, last, marked, name, "\n".join(lines[first - 1 : last]))
 
 
 def _last_line(lines: Sequence[str]) -> int:
@@ -262,10 +265,9 @@ def _likely(lines: Sequence[str], needles: Sequence[str], places: Iterable[tuple
     for first, last in places:
         # Names such as `parse_config` hold signs that terms do not.
         bare = folded("\n".join(lines[first - 1 : last])).replace("_", "").replace("-", "")
-        if not any(needle in bare for needle in needles):
-            continue
-        for number, line in enumerate(bare.split("\n"), first):
-            for needle in needles:
+        present = [needle for needle in needles if needle in bare]
+        for number, line in enumerate(bare.split("\n"), first) if present else ():
+            for needle in present:
                 if needle in line:
                     yield number
                     break

@@ -6,7 +6,8 @@
     /fn \\w+_handler/              a regular expression of RE2; case matters unless it begins with (?i)
     path:src/ -path:test lang:dart scheme:logs path:"my notes/"     filters
 
-Everything else is searched as words, and `notes` says so.
+Everything else is searched as words, and `notes` says so. Signs without a letter or digit, such as `->{`, are no words:
+they are searched as exact text if the query has nothing else.
 """
 
 import difflib
@@ -18,6 +19,7 @@ from carrel.core.errors import BadArgument, echo
 from carrel.core.record import Value, replace
 from carrel.search import expressions
 from carrel.search.languages import language_named, nearest_language
+from carrel.search.words import WORD
 
 MAX_CHARACTERS: Final = 10_000
 """Maximum characters of a query that are used."""
@@ -27,6 +29,8 @@ MAX_FILTERS: Final = 32
 """Maximum number of filters: SQLite refuses a condition that is nested too deeply."""
 MAX_NOTES: Final = 6
 FILTERS: Final = ("path", "lang", "scheme")
+_MEANT: Final = {"in": "scheme", "file": "path", "filename": "path", "folder": "path", "dir": "path", "ext": "lang"}
+"""Filters of other programs, and ours that do the same."""
 
 _TOKEN: Final = re.compile(
     r"""
@@ -41,7 +45,11 @@ _TOKEN_AFTER: Final = re.compile(_TOKEN.pattern.replace("| /(?P<expression>", "|
 """The same without expressions."""
 _OPEN: Final = re.compile(r"/(?!/i?(?:\s|$))")
 _NAME: Final = re.compile(r"\w+(?:-\w+)*")
+_BARE_FILTER: Final = re.compile(rf"-?({'|'.join(FILTERS)}):")
 _COMPOUND: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_-]\w|^[A-Z][a-z]")
+_HALF: Final = re.compile("[\ud800-\udfff]")
+"""Half a character, which no text can hold."""
+_EMPTY: Final = 'The query is empty. Give words, a "phrase", a name such as parseConfig, or a /regular expression/.'
 
 
 class QueryFilter(Value, frozen=True):
@@ -83,11 +91,17 @@ class Query(Value, frozen=True):
 
 
 def parse(text: str, schemes: Collection[str] = ()) -> Query:
-    """Return the parsed query; raise `BadArgument` if it is empty.
+    """Return the parsed query; raise `BadArgument` if there is nothing to search for.
 
     `schemes` are the existing schemes; without them, every scheme is accepted.
     """
     reader = _QueryReader(schemes)
+    whole = _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
+    if whole != text:
+        text = whole
+        reader.notes.append(
+            "The query has characters that are no text; \N{REPLACEMENT CHARACTER} was searched instead."
+        )
     if len(text) > MAX_CHARACTERS:
         reader.notes.append(f"Only the first {MAX_CHARACTERS:,} characters of the query were searched for.")
     for match in _tokens(text[:MAX_CHARACTERS]):
@@ -111,6 +125,10 @@ class _QueryReader:
     def __init__(self, schemes: Collection[str]) -> None:
         self.schemes = schemes
         self.words: list[str] = []
+        self.signs: list[str] = []
+        """What stands where a word could, and has no letter or digit."""
+        self.signs_end = 0
+        self.has_open_mark = False
         self.phrases: list[str] = []
         self.expression: str | None = None
         self.filters: list[QueryFilter] = []
@@ -126,12 +144,17 @@ class _QueryReader:
         elif match["phrase"] is not None:
             self._take_phrase(match["phrase"])
         elif match["word"] == '"':
-            self.notes.append('A quotation mark is not closed; its text was searched as words. Write "like this".')
+            self.has_open_mark = True
+            self._take_sign(match)
         else:
-            self._take_words(match["word"])
+            self._take_word(match)
 
     def query(self, text: str) -> Query:
-        """Return the parsed query; raise `BadArgument` if it is empty."""
+        """Return the parsed query; raise `BadArgument` if there is nothing to search for."""
+        if self.signs and not (self.words or self.phrases or self.expression):
+            self._take_signs()
+        elif self.has_open_mark:
+            self.notes.append('A quotation mark is not closed; its text was searched as words. Write "like this".')
         words = tuple(dict.fromkeys(self.words))
         phrases = tuple(dict.fromkeys(self.phrases))
         if len(words) + len(phrases) > MAX_TERMS:
@@ -143,36 +166,72 @@ class _QueryReader:
             filters = filters[:MAX_FILTERS]
         notes = tuple(dict.fromkeys(self.notes))[:MAX_NOTES]
         if not (words or phrases or self.expression or filters):
-            raise BadArgument(
-                'The query is empty. Give words, a "phrase", a name such as parseConfig, or a /regular expression/.',
-                data={"parameter": "query"},
-            )
+            told = f"Nothing is left to search for. {' '.join(notes)}" if notes else _EMPTY
+            raise BadArgument(told, data={"parameter": "query"})
         names = tuple(word for word in words if _COMPOUND.search(word))
         return Query(text, words, names, phrases, self.expression, filters, notes)
 
-    def _take_words(self, text: str) -> None:
-        self.words.extend(_NAME.findall(text))
+    def _take_word(self, match: re.Match[str]) -> None:
+        if bare := _BARE_FILTER.fullmatch(match[0]):
+            self.notes.append(f"{match[0]} was searched as a word, since no value follows it; write {bare[1]}:VALUE.")
+        if not self._take_words(match[0]):
+            self._take_sign(match)
+
+    def _take_sign(self, match: re.Match[str]) -> None:
+        if self.signs and match.start() == self.signs_end:
+            self.signs[-1] += match[0]
+        else:
+            self.signs.append(match[0])
+        self.signs_end = match.end()
+
+    def _take_words(self, text: str) -> bool:
+        """Take the words of a text; return whether there are any."""
+        words = [word for word in _NAME.findall(text) if WORD.search(word)]
+        self.words.extend(words)
+        return bool(words)
+
+    def _take_signs(self) -> None:
+        """Take the signs as exact text, with any white space between them."""
+        source = r"\s+".join(map(expressions.quoted, self.signs))
+        if fault := expressions.fault_of(source):
+            self.notes.append(f"The query has no letter or digit, and cannot be searched as exact text: {fault}.")
+            return
+        self.expression = source
+        self.notes.append("The query has no letter or digit, so it was searched as exact text.")
 
     def _take_phrase(self, text: str) -> None:
         phrase = " ".join(text.split())
-        if _NAME.search(phrase):
+        if WORD.search(phrase):
             self.phrases.append(phrase)
         elif phrase:
-            self._take_expression(expressions.quoted(phrase))
+            self._take_exact(phrase, f'"{echo(phrase)}"', "")
 
     def _take_expression(self, source: str) -> None:
-        if self.expression is not None:
-            self.notes.append("A query can hold one /regular expression/; the second was searched as words.")
-        elif fault := expressions.fault_of(source):
-            self.notes.append(f"/{echo(source)}/ was searched as words: {fault}.")
-        else:
+        shown, fault = f"/{echo(source)}/", expressions.fault_of(source)
+        if fault is None and self.expression is None:
             self.expression = source
             return
-        self._take_words(source)
+        reason = f": {fault}." if fault else ", since a query can have one expression."
+        if self._take_words(source):
+            self.notes.append(f"{shown} was searched as words{reason}")
+        else:
+            self._take_exact(source, shown, reason)
+
+    def _take_exact(self, text: str, shown: str, reason: str) -> None:
+        """Take a text without words: as an expression that matches it, unless the query has another one."""
+        source = expressions.quoted(text)
+        fault = expressions.fault_of(source)
+        if self.expression is None and fault is None:
+            self.expression = source
+            if reason:
+                self.notes.append(f"{shown} was searched as exact text{reason}")
+        else:
+            why = f": {fault}." if fault else ", since a query can have one expression or text of signs."
+            self.notes.append(f"{shown} was left out{why}")
 
     def _take_filter(self, kind: str, value: str, *, is_negated: bool) -> None:
         if kind not in FILTERS:
-            near = next(iter(difflib.get_close_matches(kind, FILTERS, 1, 0.4)), None)
+            near = _MEANT.get(kind) or next(iter(difflib.get_close_matches(kind, FILTERS, 1, 0.4)), None)
             meant = f"; did you mean {near}:{echo(value)}?" if near else "; there are path:, lang: and scheme:."
             self.notes.append(f"{kind}:{echo(value)} was searched as words, since there is no filter {kind}:{meant}")
             self._take_words(f"{kind} {value}")
@@ -183,8 +242,11 @@ class _QueryReader:
 
     def _known_value(self, kind: str, value: str) -> str | None:
         """Return the known value for the given one; None, with a note, if there is none."""
+        if not value:
+            self.notes.append(f"{kind}: was left out, since it has no value.")
+            return None
         if kind == "path":
-            return value or None
+            return value
         if kind == "lang":
             known, near = language_named(value), nearest_language(value)
         else:

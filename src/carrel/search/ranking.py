@@ -228,8 +228,10 @@ class Evidence:
         self._rarity: dict[str, float] = {}
         self._pieces: dict[int, float] = {}
         self._rough: defaultdict[int, float] = defaultdict(float)
-        self._defining: list[tuple[float, set[int]]] = []
-        """The rows that define something, with what it is worth that they do."""
+        self._defining: list[tuple[float, set[int], Mapping[int, float]]] = []
+        """The rows that define something, with what it is worth that they do, and their documents."""
+        self._rows: dict[int, list[tuple[float, int]]] = {}
+        """The worths of the rows of the best documents, with the negated numbers of the rows."""
         self._looked_up: _LookedUp | None = None
 
     def add(self, term: str, rows: Collection[int], count: int | None = None) -> None:
@@ -240,8 +242,9 @@ class Evidence:
         documents = len(times) if count is None else min(self._count, len(times) * count // len(rows))
         worth = self._wanted.weights[term] * self._note(term, times, documents)
         rough, pieces = self._rough, self._pieces
+        twice = worth * 2
         for document, number in times.items():
-            rough[document] += worth * 2 * number / (number + _SATURATION)
+            rough[document] += twice * number / (number + _SATURATION)
         if not self._weights:  # that words stand together means nothing in a record, whose fields are short
             fresh = dict.fromkeys(rows, worth)
             for row in fresh.keys() & pieces.keys() if pieces else ():
@@ -267,7 +270,8 @@ class Evidence:
             for document in times:
                 self._rough[document] += weight * rarity
             if term[0] != PLACE:
-                self._defining.append((rarity * (1.0 if term[0] == DEFINES_PART else _DEFINED), set(rows)))
+                worth = rarity * (1.0 if term[0] == DEFINES_PART else _DEFINED)
+                self._defining.append((worth, set(rows), times))
 
     def _note(self, term: str, times: Mapping[int, float], documents: int) -> float:
         self._times[term] = times
@@ -279,17 +283,25 @@ class Evidence:
         """Return every document with a matching row."""
         return set(self._rough)
 
+    def best_by_words(self, documents: Collection[int], limit: int) -> set[int]:
+        """Return the documents with the most evidence by single words; of equal ones the first."""
+        rough = self._rough
+        return set(heapq.nlargest(limit, documents, key=lambda number: (rough[number], -number)))
+
     def best(self, documents: Collection[int], limit: int) -> list[int]:
         """Return the documents with the most evidence, before names are looked at."""
-        together: dict[int, float] = {}
-        known = together.get
-        for row, worth in self._pieces.items():
-            number = row >> PIECE_BITS
-            if worth > known(number, 0.0):
-                together[number] = worth
         rough = self._rough
+        if len(documents) > limit:
+            least = sorted(map(rough.__getitem__, documents))[-limit] / _MOST
+            documents = [number for number in documents if rough[number] >= least]
+        rows = self._rows = {number: [] for number in documents}
+        found = rows.get
+        for row, worth in self._pieces.items():
+            known = found(row >> PIECE_BITS)
+            if known is not None:
+                known.append((worth, -row))
         # Of equal ones the first: the order of a set depends on the numbers, and so on documents of others.
-        worths = ((rough[number] + known(number, 0.0), -number) for number in documents)
+        worths = [(rough[number] + (max(known)[0] if known else 0.0), -number) for number, known in rows.items()]
         return [-number for _, number in heapq.nlargest(limit, worths)]
 
     def best_piece(self, document: IndexedDocument) -> int:
@@ -299,24 +311,22 @@ class Evidence:
     def best_pieces(self, document: IndexedDocument) -> list[int]:
         """Return the numbers of the pieces that hold or define most of the query, in their order."""
         start = document.id << PIECE_BITS
-        worth: list[tuple[float, int]] = []
-        for row in range(start, start + document.pieces):
-            value = self._pieces.get(row, 0.0) + sum(value for value, rows in self._defining if row in rows)
-            if value:
-                worth.append((value, start - row))
-        return sorted(-number for _, number in heapq.nlargest(_SHOWN, worth))
+        worth = {-row: value for value, row in self._rows.get(document.id, ())}
+        if any(document.id in documents for _, _, documents in self._defining):
+            for row in range(start, start + document.pieces):
+                value = sum(value for value, rows, _ in self._defining if row in rows)
+                if value:
+                    worth[row] = worth.get(row, 0.0) + value
+        shown = heapq.nlargest(_SHOWN, ((value, -row) for row, value in worth.items()))
+        return sorted(-row - start for _, row in shown)
 
     def _two_best(self, document: IndexedDocument) -> tuple[float, float, int]:
         """Return the worth of the best piece of a document and of the next best, and the number of the best."""
-        best, second, number = 0.0, 0.0, 0
-        start = document.id << PIECE_BITS
-        for row in range(start, start + document.pieces):
-            worth = self._pieces.get(row, 0.0)
-            if worth > best:
-                best, second, number = worth, best, row - start
-            elif worth > second:
-                second = worth
-        return best, second, number
+        rows = self._rows.get(document.id)
+        if not rows:
+            return 0.0, 0.0, 0
+        (best, row), *others = heapq.nlargest(2, rows) if len(rows) > 1 else rows
+        return best, others[0][0] if others else 0.0, -row - (document.id << PIECE_BITS)
 
     def score(self, document: IndexedDocument) -> Judged:
         """Return the score of a document by all rules."""
@@ -463,6 +473,8 @@ _SHOWN: Final = 4
 _DEFINED: Final = 3.0
 """How much more a place counts, among those to show, that defines what is asked for."""
 _PIECE: Final = (1 << PIECE_BITS) - 1
+_MOST: Final = 1 + (1 + _SATURATION) / 2
+"""A document has at most this multiple of its rough evidence: what words that stand together add is limited by it."""
 
 
 def _rarity(count: int, documents: int) -> float:

@@ -49,7 +49,7 @@ def shown_as_text(
     remarks = (*answer.notes, *_coverage(answer))
     spell = partial(_hit_text, explains=explains)
     hits, after = _fitting(answer, asked, spell, "\n".join(remarks), room)
-    head = _counted(answer, asked, len(hits)) if hits else _nothing(asked)
+    head = _counted(answer, asked, len(hits)) if hits else _nothing(answer, asked)
     return Shown(hits, head, remarks, after, _next_page(asked, after))
 
 
@@ -136,11 +136,14 @@ def _forms(hit: SearchHit) -> Iterator[SearchHit]:
 # Text
 
 
-def _nothing(asked: SearchArguments) -> str:
+def _nothing(answer: SearchAnswer, asked: SearchArguments) -> str:
     where = f" in {asked.scheme}://" if asked.scheme else ""
+    if answer.is_total_least:
+        where += " so far"
     if asked.after:
         return f"No more hits{where}."
-    return f"No hits{where} for {printable_line(asked.query[:MAX_LINE])}. Try fewer words, or a part of a name."
+    fewer = "fewer " if any(map(str.isalnum, asked.query)) else ""
+    return f"No hits{where} for {printable_line(asked.query[:MAX_LINE])}. Try {fewer}words, or a part of a name."
 
 
 def _counted(answer: SearchAnswer, asked: SearchArguments, count: int) -> str:

@@ -5,6 +5,9 @@ the catalogue as the caller would read it, and its lines come from this read: a 
 longer contains, or that the caller may not read.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
@@ -23,7 +26,7 @@ from carrel.search.index import Candidate, Candidates
 from carrel.search.keeper import Keeper
 from carrel.search.own_answers import OwnAnswers, joined
 from carrel.search.query import Query, parse
-from carrel.search.reach import Reach, reach_of, reach_of_caller
+from carrel.search.reach import Reach, reach_of_caller
 from carrel.search.scanning import catch_up
 from carrel.search.settings import SearchSettings
 from carrel.search.sources import scheme
@@ -42,10 +45,14 @@ _GRACE_S: Final = 1.0
 """How much longer an answer waits if nothing was found: it should contain something."""
 _SPARE: Final = 10
 """Number of candidates beyond a page, because some may not be hits any more."""
-_MANY: Final = 120
+_MANY: Final = 60
 """Minimum number of candidates if each must be verified."""
 _LEAST_VERIFIED: Final = 5
 """Candidates that are read even if no time is left: the first of them may be gone."""
+_CUT: Final = (
+    "The time for an answer ended before every text that may match was read; narrow the search with path: or lang:, "
+    "or with more letters in the expression."
+)
 _RESERVED_S: Final = 0.15
 """Part of the time of an answer that is kept for asking the index and reading the hits."""
 
@@ -74,7 +81,7 @@ class Search:
         reach = self._reach(asked.scheme)
         query = parse(asked.query, self._visible())
         start = start_of(asked.after)
-        with self._builder.giving_way():
+        with self._builder.giving_way(), _uncollected():
             own, notes = self._own.ask(query.text, reach, OWN_LIMIT)
             reach, coverage = self._look(reach, until)
             _report(coverage, progress)
@@ -88,6 +95,7 @@ class Search:
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
         notes += self._notes(query, reach, coverage)
+        notes += [_CUT] if page.is_cut else []
         notes += [f"{name} is still being read: search again for the rest of its hits." for name in unlisted]
         if unlisted or (coverage.is_partial and not self._keeper.is_full):
             self._builder.begin()
@@ -95,10 +103,7 @@ class Search:
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
-        self._builder.build(progress)
-        with self._keeper.lock:
-            self._keeper.refresh(self._builder.schemes(), monotonic() + LOOK_S)
-            return self._keeper.coverage(reach_of(self._builder.schemes()))
+        return self._builder.build(progress)
 
     def facts(self, *, looks: bool = False) -> Meta:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
@@ -143,7 +148,7 @@ class Search:
         if asked and asked not in known:
             from difflib import get_close_matches  # only for messages
 
-            near = next(iter(get_close_matches(asked, known, n=1)), "")
+            near = next(iter(get_close_matches(asked.lower(), known, n=1)), "")
             advice = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
             raise BadArgument(f"Unknown scheme: {echo(asked)} ({advice})", data={"parameter": "in"})
         return reach_of_caller({asked} if asked else known)
@@ -202,6 +207,19 @@ class Search:
         return notes
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage meanwhile: a search makes none, and to look at every known document takes longer than it."""
+    if not gc.isenabled():  # another search will turn it on again
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def _report(coverage: Coverage, progress: Progress | None) -> None:
     """Report progress to a caller that asked for it, unless everything was searched."""
     if coverage.is_partial and progress is not None:
@@ -223,10 +241,17 @@ class _Page:
         """Hits of the pages before."""
         self._at = 0
         self._dropped = 0
+        self.is_cut = False
+        """Whether the time ended before every candidate that must be verified was read."""
         self._found = Candidates((), 0, is_complete=True, must_verify=query.must_verify)
 
     def fill(self, own: list[Candidate]) -> None:
-        """Verify candidates until the page is full, or there are no more, or no time is left."""
+        """Verify candidates until the page is full, or there are no more, or no time is left.
+
+        Where only some candidates are hits, one more is looked for: whether there is a next page must not depend on how
+        many candidates there are, which words that others may read decide too.
+        """
+        limit = self._limit + self._query.must_verify
         wanted = self._start + self._limit + _SPARE
         if self._query.must_verify:
             wanted = max(wanted, _MANY)
@@ -235,12 +260,18 @@ class _Page:
             if not self._query.must_verify:
                 self._at = self._passed = max(self._at, min(self._start, len(self._found.found)))
             for candidate in self._found.found[self._at :]:
-                if len(self._hits) >= self._limit or (self._at >= _LEAST_VERIFIED and monotonic() > self._until):
+                if len(self._hits) >= limit:
+                    return
+                if self._at >= _LEAST_VERIFIED and monotonic() > self._until:
+                    self.is_cut = self._query.must_verify
                     return
                 self._take(candidate)
-            if len(self._found.found) >= self._found.total or monotonic() > self._until:
+            if len(self._found.found) >= self._found.total:
                 return
-            wanted *= 4
+            if monotonic() > self._until:
+                self.is_cut = self._query.must_verify
+                return
+            wanted *= 8
 
     def _take(self, candidate: Candidate) -> None:
         self._at += 1
@@ -254,9 +285,10 @@ class _Page:
 
     def answer(self, coverage: Coverage, notes: tuple[str, ...]) -> SearchAnswer:
         """Return the page."""
-        found, shown = self._found, self._passed + len(self._hits)
-        has_more = self._at < found.total
+        found, hits = self._found, self._hits[: self._limit]
+        shown = self._passed + len(hits)
+        has_more = self._at < found.total or len(self._hits) > self._limit
         total = shown if found.must_verify else found.total - self._dropped
         is_least = not found.is_complete or (has_more and found.must_verify)
-        following = str(shown) if has_more and self._hits else ""
-        return SearchAnswer(tuple(self._hits), total, coverage, notes, following, is_least)
+        following = str(shown) if has_more and hits else ""
+        return SearchAnswer(tuple(hits), total, coverage, notes, following, is_least)

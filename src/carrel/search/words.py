@@ -16,10 +16,19 @@ MAX_WORD: Final = 64
 """Maximum characters of a word; longer ones are data."""
 MAX_PARTS: Final = 8
 """A word with more parts is not a name but a number or data, and is found only as a whole."""
+MAX_NOTED: Final = 512
+"""Maximum characters of a word that is noted in the list of words."""
 LONG: Final = "¤"
-"""The term of a text with a word that is longer than `MAX_WORD`."""
+"""The term of a text with a word that is longer than `MAX_NOTED`."""
+SIGNS: Final = "÷"
+"""Stands before the term of signs: of two ASCII signs that stand together, or of another sign."""
+OPEN: Final = "¬"
+"""Stands at the end of a word that ends with an underscore, where words are noted and among their terms."""
 
-_KNOWN_WORDS: Final = 150_000
+_ASCII_SIGNS: Final = b"!\"#$%&'()*+,-./:;<=>?@[\\]^`{|}~"
+_ONLY_SIGNS: Final = bytes(code if code in _ASCII_SIGNS else 32 for code in range(256))
+_OTHER_SIGN: Final = re.compile(r"[^\w\s\x00-\x7f]")
+_KNOWN_WORDS: Final = 60_000
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\dA-Za-z_]+")
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
@@ -42,7 +51,7 @@ def folded(text: str) -> str:
     return text.lower() if text.isascii() else plain(text).casefold()
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """Return the common part of the English forms of a word: `caching`, `cached` and `caches` are `cach`."""
     if len(word) < 4 or not word.isascii() or word.isdigit():
@@ -116,7 +125,7 @@ def whole_of(word: str) -> str:
 def terms_of(word: str) -> tuple[str, ...]:
     """Return the terms of a word: the whole word first, then the stems of its parts."""
     if len(word) > MAX_WORD and not _UNSPACED.search(word):
-        return (whole_of(word)[:MAX_WORD], LONG)
+        return (whole_of(word)[:MAX_WORD], LONG)[: 1 + (len(word) > MAX_NOTED)]
     parts = parts_of(word)
     if len(parts) == 1:
         return (stem(parts[0]),)
@@ -125,6 +134,16 @@ def terms_of(word: str) -> tuple[str, ...]:
         return (whole,)
     names = (stem(part) for part in parts if len(part) > 1)
     return tuple(dict.fromkeys((whole, *names)))
+
+
+def sign_terms(text: str) -> list[str]:
+    """Return the terms of the signs in a text: an expression without letters is looked for only where these are."""
+    runs = set(text.encode("utf-8", "replace").translate(_ONLY_SIGNS).split())
+    found = {run[at : at + 2].hex() for run in runs for at in range(len(run) - 1)}
+    if not text.isascii():  # a circled letter has two cases
+        others = set(_OTHER_SIGN.findall(text))
+        found.update(f"{ord(sign):04x}u" for sign in others if sign.upper() == sign.lower())
+    return [SIGNS + signs for signs in sorted(found)]
 
 
 class Terms(dict[str, str]):
@@ -138,6 +157,11 @@ class Terms(dict[str, str]):
         """Return the terms of a word that was not seen before."""
         if len(self) > _KNOWN_WORDS:
             self.clear()
-        self[word] = terms = " ".join(terms_of(word))
-        self.fresh.append(whole_of(word))
-        return terms
+        terms = terms_of(word)
+        if LONG not in terms:
+            self.fresh.append(whole_of(word))
+            if word[-1] == "_":
+                self.fresh.append(whole_of(word) + OPEN)
+                terms = (*terms, self.fresh[-1][:MAX_WORD])
+        self[word] = joined = " ".join(terms)
+        return joined
