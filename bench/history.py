@@ -3,13 +3,16 @@
     python -m bench.history [--smoke] [--check] [--json FILE]
 
 A file at a commit, a difference, one commit and a page of the log are read by a client from `carrel serve`, each commit
-given by its id. Git answers the same question in a process of its own, as a server that starts git would do. Rounds are
-interleaved. The log of one path and blame walk far; they are reported and have no limit.
+given by its id. Git answers the same question in a new process, as a server that starts git would do. Rounds are
+interleaved. The processor's time is shown too: unlike the time that passes, it hardly depends on what else the machine
+does. The log of one path and blame walk far; they are reported and have no limit.
 """
 
 import argparse
 import json
+import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -31,6 +34,7 @@ MOST_MS: Final[Mapping[str, float]] = {
     "commit": 3.0,
     "log, first page": 20.0,
 }
+CPU: Final = " cpu"
 MARGIN: Final = 4.0
 """In a smoke run the machine may be busy: only a several-fold excess fails."""
 
@@ -95,36 +99,63 @@ def questions(ids: Sequence[str], chance: random.Random) -> dict[str, Callable[[
 
 
 def measure(project: Path, ids: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
-    """Return the median times in milliseconds, by question, for Carrel and for git."""
+    """Return the median times in milliseconds, by question, for Carrel and for git: passed, and of the processor."""
     chance = random.Random(2)
     times: dict[str, dict[str, list[float]]] = {}
     command = [sys.executable, "-m", "carrel", "serve", "--project", str(project)]
     with Client.start(command) as client:
+        server = Server(_children()[-1])
         for make in questions(ids, chance).values():
             client.read(make()[0])  # what is imported once
         for _ in range(rounds):
             for name, make in questions(ids, chance).items():
                 uri, words = make()
-                row = times.setdefault(name, {"carrel": [], "git": []})
-                row["carrel"].append(timed(partial(client.read, uri)))
-                row["git"].append(timed(partial(git, project, *words)))
+                add(times.setdefault(name, {}), "carrel", partial(client.read, uri), server.spent)
+                add(times[name], "git", partial(git, project, *words), spent_by_ended)
         path = "src/d1/f1.py"
         for name, uri, words in (
             ("log of a file", f"workspace:///{path}?log", ["log", "--", path]),
             ("blame", f"workspace:///{path}?blame", ["blame", "HEAD", "--", path]),
         ):
-            times[name] = {
-                "carrel": [timed(partial(client.read, uri))],
-                "git": [timed(partial(git, project, *words))],
-            }
+            add(times.setdefault(name, {}), "carrel", partial(client.read, uri), server.spent_in_all)
+            add(times[name], "git", partial(git, project, *words), spent_by_ended)
     return {name: {who: statistics.median(found) for who, found in row.items()} for name, row in times.items()}
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Return how long a call takes, in milliseconds."""
-    begun = perf_counter()
+def add(row: dict[str, list[float]], who: str, call: Callable[[], object], spent: Callable[[], float]) -> None:
+    """Call; add how long it took, and how much of the processor's time was spent, in milliseconds."""
+    before, begun = spent(), perf_counter()
     call()
-    return (perf_counter() - begun) * 1000
+    row.setdefault(who, []).append((perf_counter() - begun) * 1000)
+    row.setdefault(who + CPU, []).append(spent() - before)
+
+
+def _children() -> list[int]:
+    me = os.getpid()
+    return [int(one) for one in Path(f"/proc/{me}/task/{me}/children").read_text(encoding="ascii").split()]
+
+
+class Server:
+    """The processor's time that a process spends, in milliseconds."""
+
+    def __init__(self, process: int) -> None:
+        self._folder = Path(f"/proc/{process}")
+
+    def spent(self) -> float:
+        """Return the time of its live threads, to the nanosecond: a short question is answered by one of them."""
+        threads = self._folder.glob("task/*/schedstat")
+        return sum(int(one.read_text(encoding="ascii").split()[0]) for one in threads) / 1e6
+
+    def spent_in_all(self) -> float:
+        """Return the time of all threads, to ten milliseconds: the thread of a long question may have ended."""
+        fields = (self._folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1000
+
+
+def spent_by_ended() -> float:
+    """Return the milliseconds that ended processes of this one have run."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (usage.ru_utime + usage.ru_stime) * 1000
 
 
 def main() -> int:
@@ -138,9 +169,10 @@ def main() -> int:
         project = Path(folder)
         ids = lay_out(project, SMOKE_COMMITS if chosen.smoke else COMMITS)
         found = measure(project, ids, 15 if chosen.smoke else 100)
-    print(f"{len(ids)} commits, median milliseconds" + " " * 8 + "carrel      git  limit")
+    print(f"{len(ids)} commits, median milliseconds" + " " * 8 + "carrel      cpu      git      cpu  limit")
     for name, row in found.items():
-        print(f"{name:<34} {row['carrel']:>10.2f} {row['git']:>8.2f}  {MOST_MS.get(name, '')}")
+        shown = " ".join(f"{row[who]:>8.2f} {row[who + CPU]:>8.2f}" for who in ("carrel", "git"))
+        print(f"{name:<36} {shown}  {MOST_MS.get(name, '')}")
     if chosen.json:
         Path(chosen.json).parent.mkdir(parents=True, exist_ok=True)
         Path(chosen.json).write_text(json.dumps({"commits": len(ids), "median_ms": found}, indent=1), encoding="utf-8")

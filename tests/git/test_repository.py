@@ -275,6 +275,7 @@ def assume(project: Path) -> None:
     put(project / "a", "other\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -641,25 +642,61 @@ def test_refs_without_end_are_not_held_in_memory_several_times(project: Path) ->
         tracemalloc.stop()
 
 
-def test_deltas_are_applied_only_as_long_as_there_is_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    base, made, size = "a" * 40, "b" * 40, 100
-    delta = bytes([size, size, 0x90, size])
+def test_large_deltas_are_applied_only_as_long_as_there_is_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, made, size = "a" * 40, "b" * 40, 300_000
+    spelled = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14])
+    delta = spelled + spelled + b"\xf0" + size.to_bytes(3, "little")
     put_pack(
         project,
         [
             (made, entry(7, len(delta), bytes.fromhex(base) + zlib.compress(delta))),
-            (base, entry(1, size, zlib.compress(b"x" * size))),
+            (base, entry(1, size, zlib.compress(random.Random(1).randbytes(size)))),
         ],
     )
-    checks: list[None] = []
-    monkeypatch.setattr(git_objects.Deadline, "check", lambda _: checks.append(None))
+    checks: list[str] = []
+    monkeypatch.setattr(git_objects.Deadline, "check", lambda _: checks.append("check"))
+
+    def apply(base: bytes, _: bytes) -> list[bytes]:
+        checks.append("apply")
+        return [base]
+
+    monkeypatch.setattr("dulwich.pack.apply_delta", apply)
     with Root(project / ".git") as shared:
         objects = git_objects.Objects(shared, git_objects.Deadline(1))
-        objects.read(base.encode())
-        before = len(checks)
-        assert objects.read(made.encode()) == (git_objects.COMMIT, b"x" * size)
+        objects.read(made.encode())
         objects.close()
-    assert len(checks) - before == 2  # the question, and the application of the delta
+    assert checks[-2:] == ["check", "apply"]
+
+
+def test_an_object_that_says_less_than_it_inflates_to_is_given_up(project: Path) -> None:
+    name = "a" * 40
+    put_pack(project, [(name, entry(1, 20, zlib.compress(b"x" * 21))), ("b" * 40, entry(3, 600, bytes(600)))])
+
+    with Root(project / ".git") as shared:
+        objects = git_objects.Objects(shared, git_objects.Deadline(9))
+        with pytest.raises(git_objects.Unknown):
+            objects.read(name.encode())
+        objects.close()
+
+
+@pytest.mark.slow
+def test_every_name_in_an_index_is_found_and_no_other(project: Path) -> None:
+    chance = random.Random(1)
+    names = {chance.randbytes(20).hex() for _ in range(3_000)}
+    # Names that are not spread evenly: they are not where they are expected.
+    names |= {f"07{number:06x}{'0' * 32}" for number in range(3_000)}
+    put_pack(project, [(name, entry(3, 20, zlib.compress(bytes.fromhex(name)))) for name in sorted(names)])
+
+    with Root(project / ".git") as shared:
+        for name in [*chance.sample(sorted(names), 40), *(f"07{number:06x}{'0' * 32}" for number in (0, 1, 2_999))]:
+            objects = git_objects.Objects(shared, git_objects.Deadline(9))  # a few names are looked for in the file
+            assert objects.read(name.encode()) == (git_objects.BLOB, bytes.fromhex(name))
+            with pytest.raises(git_objects.MissingObject):
+                objects.read(f"{name[:-1]}{int(name[-1], 16) ^ 1:x}".encode())
+            objects.close()
+        objects = git_objects.Objects(shared, git_objects.Deadline(60))  # many of them, in memory
+        assert all(objects.read(name.encode())[1].hex() == name for name in sorted(names))
+        objects.close()
 
 
 def test_an_index_with_names_that_grow_tells_nothing(project: Path) -> None:

@@ -41,7 +41,7 @@ class Blame:
 
     def lines(self, commit: Id) -> tuple[list[bytes], list[Origin]]:
         """Return the lines of the file, and where each comes from."""
-        entry = self._history.entry(self._history.commit(commit), self._path)
+        entry = self._history.entry(self._history.commit(commit).tree, self._path)
         if entry is None or entry[0] & KIND in (LINK, SUBMODULE):
             raise Unknown("not a file")
         lines = self._version(entry)
@@ -60,7 +60,7 @@ class Blame:
         self._history.check_time()  # hashes are not verified, so hostile commits may form a cycle
         numbers = self._waiting[name]
         commit = self._history.links(name)
-        entry = self._history.entry(commit, self._path)
+        entry = self._history.entry(commit.tree, self._path)
         if entry is None:
             raise Unknown("not a file")
         before = self._before(commit)
@@ -88,7 +88,7 @@ class Blame:
     def _before(self, commit: CommitLinks) -> list[tuple[Id, Entry]]:
         found = []
         for parent in commit.parents:
-            entry = self._history.entry(self._history.links(parent), self._path)
+            entry = self._history.entry(self._history.links(parent).tree, self._path)
             if entry is not None and entry[0] & KIND not in (LINK, SUBMODULE):
                 found.append((parent, entry))
         return found

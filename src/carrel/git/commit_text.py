@@ -12,6 +12,8 @@ SHORT: Final = 12
 """Digits of an id in a text: enough to be unique in the largest repositories."""
 _MAX_PERSON: Final = 200
 _MAX_MESSAGE: Final = 65_536
+MAX_BODY: Final = 1_000
+"""Characters of a message below its subject in a list of commits; one commit is shown with its whole message."""
 
 
 class Person(Value, frozen=True):
@@ -39,16 +41,17 @@ class CommitDetails(Value, frozen=True):
     committer: Person
     message: str
 
-    def to_json(self) -> dict[str, object]:
-        """Return the details as values for JSON."""
+    def to_json(self, most: int = _MAX_MESSAGE) -> dict[str, object]:
+        """Return the details as values for JSON, and up to `most` characters of the message below its subject."""
         body = self.message.strip().partition("\n\n")[2].strip()
+        body = body if len(body) <= most else f"{body[:most]}…"
         return {
             "id": self.commit.id.decode(),
             "parents": [parent.decode() for parent in self.commit.parents],
             "author": self.author.to_json(),
             "committer": self.committer.to_json(),
             "subject": one_line(self.commit.subject),
-            "body": body,
+            **({"body": body} if most else {}),
         }
 
 

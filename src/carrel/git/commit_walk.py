@@ -64,12 +64,12 @@ class CommitWalk:
     def _compare(self, name: Id, path: tuple[bytes, ...]) -> tuple[bool, tuple[Id, ...]]:
         history = self._history
         commit = history.links(name)
-        mine = self._entries.pop(name) if name in self._entries else history.entry(commit, path)
+        mine = self._entries.pop(name) if name in self._entries else history.entry(commit.tree, path)
         if not commit.parents:
             return mine is not None, ()
         for parent in commit.parents:
             if parent not in self._entries:
-                self._entries[parent] = history.entry(history.links(parent), path)
+                self._entries[parent] = history.entry(history.links(parent).tree, path)
             if self._entries[parent] == mine:
                 return False, (parent,)
         return True, commit.parents

@@ -105,7 +105,5 @@ def is_shown(repository: Repository, path: tuple[bytes, ...], shows: Shows) -> b
 
 
 def _subtree(repository: Repository, tree: Id | None, path: tuple[bytes, ...]) -> Id | None:
-    for name in path:
-        entry = None if tree is None else repository.history.tree(tree).get(name)
-        tree = entry[1] if entry is not None and entry[0] & KIND == FOLDER else None
-    return tree
+    entry = None if tree is None else repository.history.entry(tree, path)
+    return entry[1] if entry is not None and entry[0] & KIND == FOLDER else None

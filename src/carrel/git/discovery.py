@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.files import syscalls
 from carrel.files.sandbox import Missing, Root, SandboxError, belongs_here, is_inside
 
 DOT_GIT: Final = ".git"
@@ -45,10 +46,10 @@ class GitFolder(Value, frozen=True):
 def find(folder: str, home: str) -> GitFolder | None:
     """Return the repository around a folder; above that folder, only one of this user, and not the home folder."""
     here, prefix = os.path.realpath(folder), tuple[str, ...]()
-    ceiling = os.path.realpath(home) if home else ""
     while not os.path.lexists(os.path.join(here, DOT_GIT)):
         here, name = os.path.split(here)
         prefix = (name, *prefix)
+        ceiling = os.path.realpath(home) if home else ""
         if here in (ceiling, os.path.dirname(here)) or not belongs_here(os.lstat(here)):
             return None
     return _open(here, prefix)
@@ -56,7 +57,7 @@ def find(folder: str, home: str) -> GitFolder | None:
 
 def _open(here: str, prefix: tuple[str, ...]) -> GitFolder | None:
     with ExitStack() as opened:
-        top = opened.enter_context(Root(here))
+        top = opened.enter_context(Root(here, handle=os.open(here, syscalls.PASSING)))  # `here` is a real path
         try:
             own = opened.enter_context(top.below((DOT_GIT,)))
             shared = None if has(own.fd, "commondir") else opened.enter_context(own.below(()))

@@ -175,9 +175,9 @@ class History:
                 self._trees[name] = known
         return known
 
-    def entry(self, commit: "Commit | CommitLinks", path: Iterable[bytes]) -> Entry | None:
-        """Return what a commit has at a path; None if there is nothing."""
-        found: Entry | None = (FOLDER, commit.tree)
+    def entry(self, tree: Id, path: Iterable[bytes]) -> Entry | None:
+        """Return what the tree of a commit has at a path; None if there is nothing."""
+        found: Entry | None = (FOLDER, tree)
         for name in path:
             if found is None or found[0] & KIND != FOLDER:
                 return None
@@ -221,7 +221,7 @@ class History:
 
         As with `git log base..head -- path`, of a merge that took the path from one side only that side is followed.
         """
-        differs = self.entry(self.commit(base), path) != self.entry(self.commit(head), path)
+        differs = self.entry(self.commit(base).tree, path) != self.entry(self.commit(head).tree, path)
         try:
             return self._is_touched(self._since(base, head), head, path)
         except Unknown:
@@ -232,10 +232,10 @@ class History:
         while name in since:
             self._objects.deadline.check()  # hashes are not verified, so hostile commits may form a cycle
             commit = self.commit(name)
-            mine = self.entry(commit, path)
+            mine = self.entry(commit.tree, path)
             if not commit.parents:
                 return mine is not None
-            same = next((one for one in commit.parents if self.entry(self.commit(one), path) == mine), None)
+            same = next((one for one in commit.parents if self.entry(self.commit(one).tree, path) == mine), None)
             if same is None:
                 return True
             name = same

@@ -6,10 +6,13 @@ alternates are not followed, and nothing is fetched.
 """
 
 import binascii
+import os
 import struct
+import sys
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from math import isqrt
 from time import monotonic
 from typing import Final
 
@@ -27,6 +30,8 @@ _BUCKET_BYTES: Final = 131_072
 _BUCKETS_BYTES: Final = 10 * 1_048_576
 """How much of a pack's index is cached: names by their first byte, unless there are very many of them."""
 
+_FEW_FINDS: Final = 64
+"""Number of names after which all names with the same first byte are read; before, only those near each other."""
 _NEAR: Final = 32
 """Names on both sides of the place where a name is expected among those with the same first byte."""
 _WINDOW: Final = 32_768
@@ -35,10 +40,15 @@ _WINDOWS: Final = 64
 _FEW_READS: Final = 512
 """Number of reads of a pack after which larger pieces are read."""
 
+_RECENT: Final = 128
+_RECENT_BYTES: Final = 16_384
+"""Number and maximum length of objects that are cached by name: one question reads a commit for several reasons."""
 _MAX_MATCHES: Final = 64
 _LOOKS_AGAIN: Final = 2
 """How often one question looks for the packs again because an object is in none of them."""
-_FIRST_CHUNK: Final = 4_096
+_FIRST_CHUNK: Final = 512
+_DEFLATED: Final = 64
+"""How much longer than a small object its deflated form is at most, in any sensible pack."""
 _CHUNK: Final = 65_536
 _HEADER: Final = 32
 """Maximum length of an object's header: a type and a length, and in a pack the position of a delta's base."""
@@ -101,27 +111,37 @@ class Objects:
         self._looks_again = _LOOKS_AGAIN
         self._kept: dict[tuple[int, int], tuple[int, bytes]] = {}
         self._kept_bytes = 0
+        self._recent: dict[Id, tuple[int, bytes]] = {}
 
     def close(self) -> None:
         """Close every pack that was opened."""
         for pack in self._packs or ():
             pack.close()
         self._packs = None
+        self._recent.clear()
         self._kept.clear()
         self._kept_bytes = 0
 
     def read(self, name: Id) -> tuple[int, bytes]:
         """Return an object's type and content; raise `Unknown` if the repository does not have it."""
         self.deadline.check()
+        found = self._recent.get(name)
+        if found is not None:
+            return found
         try:
-            return self._read_once(name)
+            found = self._read_once(name)
         except MissingObject:
             if self._looks_again < 1:
                 raise
-        # While git packs a repository anew, an object moves from one file to another.
-        self._looks_again -= 1
-        self.close()
-        return self._read_once(name)
+            # While git packs a repository anew, an object moves from one file to another.
+            self._looks_again -= 1
+            self.close()
+            found = self._read_once(name)
+        if len(found[1]) <= _RECENT_BYTES:
+            if len(self._recent) >= _RECENT:
+                self._recent.clear()
+            self._recent[name] = found
+        return found
 
     def _read_once(self, name: Id) -> tuple[int, bytes]:
         raw = binascii.unhexlify(name)
@@ -160,7 +180,7 @@ class Objects:
             return
         for name in names[:MAX_PACKS]:
             try:
-                yield Pack(self._shared, name, self._name_bytes)
+                yield Pack(self._shared, name, self._name_bytes, self.deadline)
             except (SandboxError, struct.error, Unknown):
                 continue
 
@@ -169,28 +189,33 @@ class Objects:
         deltas: list[tuple[int, bytes]] = []
         spent = 0
         while True:
-            kind, data = self._kept.get((number, at), (0, b""))
-            if kind:
+            known = self._kept.get((number, at))
+            if known is not None:
+                kind, data = known
                 break
-            chunk = pack.read(at)
-            kind, size, base, length = pack.head(at, chunk)
-            spent += size
+            kind, base, data = pack.entry(at)
+            spent += len(data)
             if spent > MAX_OBJECT_BYTES or len(deltas) > MAX_DELTAS:
                 raise Unknown("too large, or too many deltas")
-            data = self._inflate(pack.data, at + length, size, chunk[length:])
-            if kind not in (_OFFSET_DELTA, _NAMED_DELTA):
+            if not base:
                 self._keep((number, at), (kind, data))
                 break
             deltas.append((at, data))
-            position = at - base if isinstance(base, int) else pack.find(base)
-            if position is None:
-                raise Unknown("the base of a delta is not in its pack")
-            at = position
+            at = base
+        return kind, self._applied(number, kind, data, deltas) if deltas else data
+
+    def _applied(self, number: int, kind: int, data: bytes, deltas: list[tuple[int, bytes]]) -> bytes:
+        """Return the result of deltas, of which the last is applied first; raise `Unknown` if it would be too large."""
+        from dulwich.pack import apply_delta
+
         for place, delta in reversed(deltas):
-            self.deadline.check()
-            data = _applied(data, delta)
+            if len(data) > _KEPT_OBJECT_BYTES:  # a chain of smaller objects takes a few milliseconds at most
+                self.deadline.check()
+            if _length_of_result(delta) > MAX_OBJECT_BYTES:
+                raise Unknown("too large")
+            data = b"".join(apply_delta(data, delta))
             self._keep((number, place), (kind, data))
-        return kind, data
+        return data
 
     def _keep(self, place: tuple[int, int], found: tuple[int, bytes]) -> None:
         """Cache an object that others may be deltas of: neighbours in a history often are."""
@@ -216,43 +241,16 @@ class Objects:
             if opened.is_folder or not (space and end and digits.isdigit() and word in _TYPES):
                 raise Unknown("not an object")
             head = len(word) + len(digits) + 2
-            return _TYPES[word], self._inflate(opened, 0, head + int(digits))[head:]
-
-    def _inflate(self, file: Opened, at: int, size: int, read: bytes = b"") -> bytes:
-        """Inflate content of this declared length, whose first bytes may be `read`; raise `Unknown` if it is longer."""
-        if size > MAX_OBJECT_BYTES + _HEADER:
-            raise Unknown("too large")
-        engine = zlib.decompressobj()
-        if read:  # most objects are shorter than what was read at once
-            part = engine.decompress(read, size + 1)
-            if engine.eof and len(part) == size:
-                return part
-            engine = zlib.decompressobj()
-        parts: list[bytes] = []
-        room = size + 1  # one more byte reveals a longer content; 0 would mean no limit to zlib
-        chunk = _FIRST_CHUNK
-        while not engine.eof:
-            self.deadline.check()
-            read = read or file.read(at, chunk)
-            at, chunk = at + len(read), _CHUNK
-            part = engine.decompress(read, room)
-            room -= len(part)
-            parts.append(part)
-            if not read or room < 1:
-                raise Unknown("not as long as it says")
-            read = b""
-        if room != 1:
-            raise Unknown("not as long as it says")
-        return b"".join(parts)
+            return _TYPES[word], _inflated(opened, 0, head + int(digits), self.deadline)[head:]
 
 
 class Pack:
     """A pack and its index. Every position from the index is checked against the sizes of the files."""
 
-    def __init__(self, shared: Root, name: str, name_bytes: int) -> None:
+    def __init__(self, shared: Root, name: str, name_bytes: int, deadline: Deadline) -> None:
         self._index = shared.open(("objects", "pack", name))
         try:
-            self.data = shared.open(("objects", "pack", f"{name.removesuffix('.idx')}.pack"))
+            self._data = shared.open(("objects", "pack", f"{name.removesuffix('.idx')}.pack"))
         except SandboxError:
             self._index.close()
             raise
@@ -264,55 +262,103 @@ class Pack:
             self.close()
             raise
         self._name_bytes = name_bytes
+        self._deadline = deadline
         self.count = self._ends[-1]
         self._buckets: dict[int, tuple[int, int, bytes, bytes]] = {}
         self._bucket_bytes = 0
         self._windows: dict[int, bytes] = {}
-        self._reads = 0
+        self._reads = self._finds = 0
 
-    def read(self, at: int) -> bytes:
-        """Return bytes of the pack from a position: at least `_FIRST_CHUNK`, unless the pack ends."""
+    def entry(self, at: int) -> tuple[int, int, bytes]:
+        """Return what is at a position: its type, the position of a delta's base or 0, and the content or the delta."""
+        raw = self._read(at)
+        byte, size, place, shift = raw[0], raw[0] & 15, 1, 4
+        kind = byte >> 4 & 7
+        while byte & 0x80 and place < _HEADER:
+            byte = raw[place]
+            size |= (byte & 0x7F) << shift
+            place += 1
+            shift += 7
+        base = 0
+        if kind == _OFFSET_DELTA:
+            byte = raw[place]
+            back = byte & 0x7F
+            place += 1
+            while byte & 0x80 and place < _HEADER:
+                byte = raw[place]
+                back = (back + 1) << 7 | byte & 0x7F
+                place += 1
+            base = at - back if 0 < back < at else 0
+        elif kind == _NAMED_DELTA:
+            base = self.find(raw[place : place + self._name_bytes]) or 0
+            place += self._name_bytes
+        if kind >= _OFFSET_DELTA and not base:
+            raise Unknown("a delta without a base in its pack")
+        if size + _DEFLATED <= len(raw) - place:
+            try:
+                content = zlib.decompress(raw[place:], bufsize=size + 1)  # few bytes come in, so few can come out
+            except zlib.error:
+                content = b""
+            if len(content) == size:
+                return kind, base, content
+        return kind, base, _inflated(self._data, at + place, size, self._deadline)
+
+    def _read(self, at: int) -> bytes:
+        """Return bytes of the pack from a position: enough for a small object, unless the pack ends."""
         if self._reads < _FEW_READS:
             self._reads += 1
-            return self.data.read(at, _FIRST_CHUNK)
+            return os.pread(self._data.fd, _FIRST_CHUNK, at)
         number, offset = divmod(at, _WINDOW)
         window = self._windows.get(number)
         if window is None:
             if len(self._windows) >= _WINDOWS:
                 self._windows.clear()
             # A window overlaps the next one, so that an object's beginning is in one of them.
-            window = self._windows[number] = self.data.read(number * _WINDOW, _WINDOW + _FIRST_CHUNK)
+            window = self._windows[number] = self._data.read(number * _WINDOW, _WINDOW + _FIRST_CHUNK)
         return window[offset : offset + _FIRST_CHUNK]
 
     def close(self) -> None:
         """Close both files."""
         self._index.close()
-        self.data.close()
+        self._data.close()
 
     def find(self, raw: bytes) -> int | None:
         """Return the position of an object; None if it is not in this pack."""
-        start, count, names, offsets = self._buckets.get(raw[0]) or self._bucket(raw[0])
-        length = self._name_bytes
-        if count and not names:
-            name = self._reader(start)
-            place = bisect_left(range(count), raw, key=name)
-            return self._offset(start + place) if place < count and name(place) == raw else None
-        # Names are hashes and evenly spread, so the position of a name can be estimated.
-        near = ((raw[1] << 8 | raw[2]) * count >> 16) - _NEAR
-        at = names.find(raw, max(0, near) * length, (near + 2 * _NEAR) * length)
-        if at < 0:
-            at = names.find(raw)
-        while at % length and at >= 0:  # the same bytes, across two names
-            at = names.find(raw, at + 1)
-        if at < 0:
+        bucket = self._buckets.get(raw[0])
+        if bucket is None:
+            start, count = self._bounds(raw[0])
+            self._finds += 1
+            if self._finds < _FEW_FINDS or count * self._name_bytes > _BUCKET_BYTES:
+                return self._find_near(raw, start, count)
+            bucket = self._bucket(raw[0], start, count)
+        start, count, names, offsets = bucket
+        near = max(0, _expected(raw, count) - _NEAR) * self._name_bytes
+        place = _place_of(raw, names, near, near + 2 * _NEAR * self._name_bytes)
+        if place is None:
+            place = _place_of(raw, names)
+        if place is None:
             return None
-        place = at // length
         offset = int.from_bytes(offsets[place * 4 : place * 4 + 4], "big")
         return offset if offset < _LARGE else self._offset(start + place)
 
+    def _find_near(self, raw: bytes, start: int, count: int) -> int | None:
+        """Return the position of an object; read only the names around the place where it is expected."""
+        length = self._name_bytes
+        expected, reach = _expected(raw, count), 2 * isqrt(count) + 1
+        first, last = max(0, expected - reach), min(count, expected + reach)
+        names = os.pread(self._index.fd, (last - first) * length, _NAMES_AT + (start + first) * length)
+        place = _place_of(raw, names)
+        if place is not None:
+            return self._offset(start + first + place)
+        if (not first or names[:length] < raw) and (last == count or raw < names[-length:]):
+            return None
+        name = self._reader(start)
+        place = bisect_left(range(count), raw, key=name)
+        return self._offset(start + place) if place < count and name(place) == raw else None
+
     def matching(self, prefix: str) -> Iterator[Id]:
         """Yield the names that begin with these digits, up to a maximum."""
-        start, count, _, _ = self._bucket(int(prefix[:2], 16))
+        start, count = self._bounds(int(prefix[:2], 16))
         name = self._reader(start)
         least = binascii.unhexlify(prefix.ljust(self._name_bytes * 2, "0"))
         first = bisect_left(range(count), least, key=name)
@@ -322,31 +368,24 @@ class Pack:
                 return
             yield spelled
 
-    def _bucket(self, first: int) -> tuple[int, int, bytes, bytes]:
-        """Return the number of the first name with this first byte, how many there are, all of them and their offsets.
-
-        If they are too many to be cached, these are empty.
-        """
-        known = self._buckets.get(first)
-        if known is not None:
-            return known
+    def _bounds(self, first: int) -> tuple[int, int]:
+        """Return the number of the first name with this first byte, and how many there are."""
         start, end = self._ends[first - 1] if first else 0, self._ends[first]
-        size = (end - start) * self._name_bytes
-        at = _NAMES_AT + start * self._name_bytes
-        if size < 0 or at + size > self._index.stat.st_size:
+        if start > end or _NAMES_AT + end * self._name_bytes > self._index.stat.st_size:
             raise Unknown("the index of a pack is damaged")
-        if size > _BUCKET_BYTES:
-            return start, end - start, b"", b""
+        return start, end - start
+
+    def _bucket(self, first: int, start: int, count: int) -> tuple[int, int, bytes, bytes]:
+        """Return the bounds of the names with this first byte, all of them and their offsets; cache them."""
         if self._bucket_bytes > _BUCKETS_BYTES:
             self._buckets.clear()
             self._bucket_bytes = 0
-        offsets_at = _NAMES_AT + self.count * (self._name_bytes + 4) + start * 4
-        offsets = self._index.read(offsets_at, (end - start) * 4)
-        names = self._index.read(at, size)
-        if len(names) != size or len(offsets) != (end - start) * 4:
+        names = self._index.read(_NAMES_AT + start * self._name_bytes, count * self._name_bytes)
+        offsets = self._index.read(_NAMES_AT + self.count * (self._name_bytes + 4) + start * 4, count * 4)
+        if len(names) != count * self._name_bytes or len(offsets) != count * 4:
             raise Unknown("the index of a pack is damaged")
-        found = self._buckets[first] = start, end - start, names, offsets
-        self._bucket_bytes += size + len(offsets)
+        found = self._buckets[first] = start, count, names, offsets
+        self._bucket_bytes += len(names) + len(offsets)
         return found
 
     def _reader(self, start: int) -> Callable[[int], bytes]:
@@ -356,49 +395,57 @@ class Pack:
 
     def _offset(self, number: int) -> int:
         offsets_at = _NAMES_AT + self.count * (self._name_bytes + 4)
-        (offset,) = struct.unpack(">L", self._index.read(offsets_at + number * 4, 4))
+        offset = int.from_bytes(os.pread(self._index.fd, 4, offsets_at + number * 4), "big")
         if offset < _LARGE:
-            return int(offset)
+            return offset
         large_at = offsets_at + self.count * 4 + (offset - _LARGE) * 8
-        (offset,) = struct.unpack(">Q", self._index.read(large_at, 8))
-        return int(min(offset, self.data.stat.st_size))
-
-    def head(self, at: int, raw: bytes) -> tuple[int, int, int | bytes, int]:
-        """Return an object's type and length, the base of a delta, and the length of the head; `raw` begins with it."""
-        kind, size, place, shift = raw[0] >> 4 & 7, raw[0] & 15, 0, 4
-        while raw[place] & 0x80 and place < _HEADER:
-            place += 1
-            size |= (raw[place] & 0x7F) << shift
-            shift += 7
-        place += 1
-        if kind == _NAMED_DELTA:
-            return kind, size, raw[place : place + self._name_bytes], place + self._name_bytes
-        if kind != _OFFSET_DELTA:
-            return kind, size, 0, place
-        back = raw[place] & 0x7F
-        while raw[place] & 0x80 and place < _HEADER:
-            place += 1
-            back = (back + 1) << 7 | raw[place] & 0x7F
-        if not 0 < back < at:
-            raise Unknown("a delta without a base")
-        return kind, size, back, place + 1
+        return min(int.from_bytes(self._index.read(large_at, 8), "big"), self._data.stat.st_size)
 
 
-def _applied(base: bytes, delta: bytes) -> bytes:
-    """Return the result of a delta; raise `Unknown` if it would be too large."""
-    from dulwich.pack import apply_delta
+def _expected(raw: bytes, count: int) -> int:
+    """Return the place of a name among those with the same first byte: names are hashes, so they are evenly spread."""
+    return int.from_bytes(raw[1:5], "big") * count >> 32
 
-    _, at = _length_at(delta, 0)
-    if _length_at(delta, at)[0] > MAX_OBJECT_BYTES:
+
+def _place_of(raw: bytes, names: bytes, start: int = 0, end: int = sys.maxsize) -> int | None:
+    """Return the place of a name among all the names in some bytes; None if it is not there."""
+    at = names.find(raw, start, end)
+    while at % len(raw) and at >= 0:  # the same bytes, across two names
+        at = names.find(raw, at + 1, end)
+    return at // len(raw) if at >= 0 else None
+
+
+def _inflated(file: Opened, at: int, size: int, deadline: Deadline) -> bytes:
+    """Inflate content of this declared length; raise `Unknown` if it is longer."""
+    if size > MAX_OBJECT_BYTES + _HEADER:
         raise Unknown("too large")
-    return b"".join(apply_delta(base, delta))
+    engine = zlib.decompressobj()
+    parts: list[bytes] = []
+    room = size + 1  # one more byte reveals a longer content; 0 would mean no limit to zlib
+    chunk = min(_CHUNK, size // 2 + _FIRST_CHUNK)  # mostly enough, and text is rarely longer
+    while not engine.eof:
+        deadline.check()
+        read = file.read(at, chunk)
+        at, chunk = at + len(read), _CHUNK
+        part = engine.decompress(read, room)
+        room -= len(part)
+        parts.append(part)
+        if not read or room < 1:
+            raise Unknown("not as long as it says")
+    if room != 1:
+        raise Unknown("not as long as it says")
+    return b"".join(parts)
 
 
-def _length_at(delta: bytes, at: int) -> tuple[int, int]:
-    size, shift = 0, 0
-    while True:
-        byte = delta[at]
-        size |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return size, at
+def _length_of_result(delta: bytes) -> int:
+    """Return the second number in a delta: the length of what it makes."""
+    at = 1
+    while delta[at - 1] & 0x80:  # the length of the base
+        at += 1
+    size = delta[at] & 0x7F
+    shift = 7
+    while delta[at] & 0x80:
+        at += 1
+        size |= (delta[at] & 0x7F) << shift
+        shift += 7
+    return size

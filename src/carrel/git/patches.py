@@ -64,10 +64,8 @@ def _changes(history: History, path: Path, old: Id | None, new: Id | None) -> It
         raise Unknown("too deep")
     before = history.tree(old) if old else {}
     after = history.tree(new) if new else {}
-    for name in before.keys() | after.keys():
-        was, now = before.get(name), after.get(name)
-        if was != now:
-            yield from _change(history, (*path, name), was, now)
+    for name in {name for name, _ in before.items() ^ after.items()}:
+        yield from _change(history, (*path, name), before.get(name), after.get(name))
 
 
 def _change(history: History, path: Path, was: Entry | None, now: Entry | None) -> Iterator[FileChange]:

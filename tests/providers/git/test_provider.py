@@ -140,6 +140,21 @@ def test_pages_of_the_log_join_to_the_whole(desk: Desk, project: Path, monkeypat
     assert found == git(project, "log", "--format=%H").split()
 
 
+@pytest.mark.parametrize("part", ["lines=1-2", "start=0&length=70"])
+def test_parts_of_the_log_follow_each_other_before_its_next_page(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    whole = text(desk, "git://log")
+    monkeypatch.setattr("carrel.git.folder_history.PAGE", 3)
+    uri: object = f"git://log?{part}"
+    parts = []
+    while isinstance(uri, str):
+        parts.append(text(desk, uri))
+        uri = (desk.catalog.read(uri).items[0].meta or {}).get("dev.carrel/next")
+
+    assert "".join(parts) == whole
+
+
 def test_a_commit_has_its_message_and_what_it_changed(desk: Desk, project: Path) -> None:
     name = git(project, "rev-parse", "v1")
     first = git(project, "rev-parse", "v1~1")

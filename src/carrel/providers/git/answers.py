@@ -10,7 +10,7 @@ from carrel.core.provider import Project
 from carrel.core.uri import PATH_SAFE, quote, with_query
 from carrel.files.sandbox import SandboxError
 from carrel.git.answer import make_reading
-from carrel.git.commit_text import commit_head, details_of, log_lines, one_line, short
+from carrel.git.commit_text import MAX_BODY, commit_head, details_of, log_lines, one_line, short
 from carrel.git.comparison import compare_trees, left_out_line
 from carrel.git.folder_history import MAX_SKIPPED, PAGE, FolderHistory, read_log
 from carrel.git.history import read_head
@@ -48,7 +48,7 @@ class Answers:
             following = None
             if page.following is not None:
                 following = with_query(uri, at=page.following[0].decode(), skip=page.following[1])
-            body: Meta = {"at": page.start.decode(), "commits": [one.to_json() for one in details]}
+            body: Meta = {"at": page.start.decode(), "commits": [one.to_json(MAX_BODY) for one in details]}
             return make_reading(_format(query), log_lines(details), body, following=following)
 
         return self._history.ask(uri, ask)
@@ -203,7 +203,7 @@ def _commit_of(repository: Repository, name: Id) -> tuple[object, str]:
         return None, f"{short(name)} (not read: the time was up)"
     except Unknown:
         return None, f"{short(name)} (not a commit of this repository)"
-    return details.to_json(), log_lines([details]).rstrip("\n")
+    return details.to_json(MAX_BODY), log_lines([details]).rstrip("\n")
 
 
 def _uri(uri: str, query: Query) -> str:
