@@ -41,7 +41,7 @@ class Visiting(Protocol):
     """Opens a window of some kind on the desk."""
 
     def __call__(self, **options: Any) -> AbstractContextManager[Person]:
-        """Give a person, who is let in unless `is_stranger`."""
+        """Return a person, who is let in unless `is_stranger`."""
 
 
 @pytest.fixture(scope="session", name="desk")
@@ -57,7 +57,7 @@ def served_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 @pytest.fixture(scope="session", name="cookies")
 def let_in(desk: Desk, browser: Browser) -> StorageState:
-    """Use the link of the desk up; give the cookie that it set."""
+    """Use the link of the desk up; return the cookie that it set."""
     with visiting(browser, desk.origin) as person:
         person.go(desk.link)
         return person.context.storage_state()
@@ -65,7 +65,7 @@ def let_in(desk: Desk, browser: Browser) -> StorageState:
 
 @pytest.fixture(name="visit")
 def windows(desk: Desk, browser: Browser, cookies: StorageState) -> Visiting:
-    """Give windows on the desk."""
+    """Return windows on the desk."""
 
     def visit(*, is_stranger: bool = False, **options: Any) -> AbstractContextManager[Person]:
         if not is_stranger and "headers" not in options:
@@ -77,6 +77,6 @@ def windows(desk: Desk, browser: Browser, cookies: StorageState) -> Visiting:
 
 @pytest.fixture(name="person")
 def one_person(visit: Visiting) -> Iterator[Person]:
-    """Give a person in a wide, light window, who may read everything."""
+    """Yield a person in a wide, light window, who may read everything."""
     with visit() as person:
         yield person

@@ -19,7 +19,7 @@ from tests.support.sage_folder import put
 
 CARREL = str(Path(sys.executable).parent / "carrel")
 UNSEEN = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "CARREL_TOKEN")
-"""Variables by which a desk would open the browser of whoever runs the tests."""
+"""Variables by which a desk would open the browser of the person who runs the tests."""
 
 
 class Answer(NamedTuple):
@@ -65,9 +65,10 @@ class Desk:
     def stop(self) -> None:
         """Stop it as a user does."""
         self.process.terminate()
-        assert self.process.wait(10) == 0
+        ended_with = self.process.wait(10)
         if self._draining is not None:
             self._draining.join(5)
+        assert ended_with == 0, f"{ended_with}: {''.join(self.said)[-4_000:]}"
 
     def add_token(self, name: str, *scopes: str) -> str:
         """Create a token with these scopes."""

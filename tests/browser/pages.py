@@ -56,6 +56,7 @@ PAGES = {
     "subscriptions": "/-/subscriptions",
     "callers": "/-/callers",
     "index": "/-/index",
+    "message and answer": "/-/model?uri=workspace%3A%2F%2F%2FREADME.md",
 }
 REFUSALS = {
     "secret": ("/workspace/.env", 403),
@@ -67,6 +68,18 @@ REFUSALS = {
     "nothing": ("/-/nothing", 404),
 }
 """Pages that refuse, with their status."""
+OUTSIDE = {"stranger": ("/", 401), "used-up link": ("{link}", 410)}
+"""Pages for a browser without access, with their status."""
+LIMITED = {
+    "home": ("/", 200),
+    "tasks": ("/scopes/scope", 200),
+    "task": ("/scopes/scope/project-alpha", 200),
+    "search": ("/-/search?q=forecast", 200),
+    "explained": ("/-/explain?uri=workspace%3A%2F%2F%2FREADME.md", 200),
+    "denied": ("/workspace/README.md", 403),
+    **{name: (f"/-/{name}", 200) for name in ("providers", "limits", "health", "subscriptions", "callers", "index")},
+}
+"""Pages for a caller whose token covers `scopes:read` alone, with their status."""
 
 
 def path_of(desk: Desk, name: str) -> str:

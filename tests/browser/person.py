@@ -84,7 +84,7 @@ def visiting(
     headers: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Iterator[Person]:
-    """Give a person with a window of a width and a colour scheme, with or without scripts; judge them at the end."""
+    """Yield a person with a window of a width and a colour scheme, with or without scripts; judge them at the end."""
     across, down = WIDTHS[width]
     context = browser.new_context(
         viewport={"width": across, "height": down},

@@ -157,7 +157,7 @@ def lay_out_everything(project: Path) -> None:
 
 
 def lay_history(project: Path) -> None:
-    """Give the project three commits and a change that is not committed."""
+    """Return the project three commits and a change that is not committed."""
     git(project, "init", "-q", "-b", "main")
     for day, (name, text) in enumerate(
         [("", ""), ("NOTES.md", "# Notes\n\nOne.\n"), ("NOTES.md", "# Notes\n\nTwo.\n")]

@@ -1,4 +1,4 @@
-"""Content that attacks whoever looks at it: nothing of it runs, wherever it is shown, and nothing of it loads."""
+"""Content that attacks its readers: no script in it runs, wherever it is shown, and nothing is loaded for it."""
 
 from urllib.parse import quote
 

@@ -5,9 +5,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.audit import barriers
 from tests.browser.conftest import Visiting
 from tests.browser.desk import Desk
 from tests.browser.person import Person
+from tests.support.sage_folder import put
 
 SCHEMES = ("carrel", "garden", "friend+friend", "sage", "scopes", "alc", "logs", "git", "workspace")
 
@@ -134,3 +136,47 @@ def test_pages_of_the_server_say_how_it_is(person: Person) -> None:
     }.items():
         assert person.go(path).status == 200
         assert words in person.text("main"), path
+
+
+def test_a_folder_opens_in_place_and_closes_again(person: Person) -> None:
+    person.go("/workspace/")
+    page = person.page
+    fold = page.get_by_role("button", name="Children of deep")
+    fold.click()
+    expect(person.row("er")).to_be_visible()
+    assert fold.get_attribute("aria-expanded") == "true"
+    assert page.url == f"{person.origin}/workspace/"
+    assert barriers(page) == []
+    fold.click()
+    expect(person.row("er")).to_have_count(0)
+
+
+def test_a_tree_is_walked_with_the_arrows_down_to_a_file(person: Person) -> None:
+    person.go("/workspace/")
+    page = person.page
+    person.row("deep").focus()
+    for name in ("er", "and", "deeper", "down.txt"):
+        page.keyboard.press("ArrowRight")
+        expect(person.row(name)).to_be_visible()
+        page.keyboard.press("ArrowDown")
+        expect(person.row(name)).to_be_focused()
+    assert person.row("down.txt").locator("xpath=ancestor::tr/td").count() == 4
+    page.keyboard.press("ArrowLeft")
+    expect(person.row("deeper")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(person.row("down.txt")).to_have_count(0)
+    page.keyboard.press("ArrowLeft")
+    expect(person.row("and")).to_be_focused()
+
+
+def test_children_that_are_too_many_for_a_page_are_on_the_page_of_their_folder(person: Person, desk: Desk) -> None:
+    for number in range(160):
+        put(desk.project / f"crowd/of/{number}.txt", f"{number}\n")
+    (desk.project / "crowd/none").mkdir()
+    person.go("/workspace/crowd")
+    page = person.page
+    page.get_by_role("button", name="Children of of").click()
+    expect(person.row("All of of")).to_have_attribute("href", f"{person.origin}/workspace/crowd/of")
+    assert page.locator("#rows tr[data-depth='1']").count() == 151
+    page.get_by_role("button", name="Children of none").click()
+    expect(page.get_by_text("This folder is empty.")).to_be_visible()

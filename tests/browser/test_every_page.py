@@ -6,12 +6,13 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, StorageState
 
 from tests.browser.audit import barriers, html_errors
 from tests.browser.conftest import Visiting
 from tests.browser.desk import Desk
-from tests.browser.pages import PAGES, REFUSALS, path_of
+from tests.browser.pages import LIMITED, OUTSIDE, PAGES, REFUSALS, path_of
+from tests.browser.person import Person
 
 EVERY = (*PAGES, *REFUSALS)
 HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -35,28 +36,58 @@ def too_wide(page: Page, across: int) -> list[str]:
     return [f"{across} px: {beyond} px too wide"] * (beyond > 0) + [f"{across} px: cut off: {one}" for one in cut]
 
 
+def check_reading(person: Person, path: str, status: int) -> None:
+    """Open a page; fail if it has another status, a barrier in either colour scheme, or does not fit a window."""
+    if status != 200:
+        person.forgive(f"status of {status} ")
+    assert person.go(path).status == status
+    page = person.page
+    assert page.title().strip()
+    assert page.locator("main > h1").count() == 1
+    assert page.locator("main").count() == 1
+    page.evaluate(SHORTER)
+    assert barriers(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert barriers(page) == []
+    assert too_wide(page, 360) + too_wide(page, 640) + too_wide(page, 820) == []
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_everybody_can_read_the_page_of(name: str, visit: Visiting, desk: Desk) -> None:
     with visit() as person:
-        if name in REFUSALS:
-            person.forgive(f"status of {REFUSALS[name][1]} ")
-        answer = person.go(path_of(desk, name))
-        assert answer.status == REFUSALS.get(name, ("", 200))[1]
-        page = person.page
-        assert page.title().strip()
-        assert page.locator("main > h1").count() == 1
-        assert page.locator("main").count() == 1
-        page.evaluate(SHORTER)
-        assert barriers(page) == []
-        page.emulate_media(color_scheme="dark")
-        assert barriers(page) == []
-        assert too_wide(page, 360) + too_wide(page, 640) + too_wide(page, 820) == []
+        check_reading(person, path_of(desk, name), REFUSALS.get(name, ("", 200))[1])
 
 
-def test_the_html_of_every_page_is_valid(desk: Desk, tmp_path: Path) -> None:
-    headers = {"Authorization": f"Bearer {desk.token}", "Accept": HTML}
-    pages = {name: desk.get(path_of(desk, name), headers).body.decode() for name in EVERY}
-    pages["stranger"] = desk.get("/", {"Accept": HTML}).body.decode()
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_everybody_without_access_can_read_the_page_of(name: str, visit: Visiting, desk: Desk) -> None:
+    path, status = OUTSIDE[name]
+    with visit(is_stranger=True) as person:
+        check_reading(person, path.replace("{link}", desk.link), status)
+
+
+@pytest.fixture(scope="session", name="limited_token")
+def token_for_tasks_alone(desk: Desk) -> str:
+    """Create a token that covers `scopes:read` alone."""
+    return desk.add_token("limited", "scopes:read")
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_everybody_with_limited_access_can_read_the_page_of(name: str, visit: Visiting, limited_token: str) -> None:
+    with visit(headers={"Authorization": f"Bearer {limited_token}"}) as person:
+        check_reading(person, *LIMITED[name])
+
+
+def test_the_html_of_every_page_is_valid(desk: Desk, cookies: StorageState, limited_token: str, tmp_path: Path) -> None:
+    assert cookies  # the link has been used up
+
+    def page(path: str, **headers: str) -> str:
+        return desk.get(path, {"Accept": HTML, **headers}).body.decode()
+
+    pages = {name: page(path_of(desk, name), Authorization=f"Bearer {desk.token}") for name in EVERY}
+    link = desk.link.removeprefix(desk.origin)
+    pages |= {f"{name} (no access)": page(path.replace("{link}", link)) for name, (path, _) in OUTSIDE.items()}
+    limited = f"Bearer {limited_token}"
+    pages |= {f"{name} (limited)": page(path, Authorization=limited) for name, (path, _) in LIMITED.items()}
     assert html_errors(pages, tmp_path) == []
 
 

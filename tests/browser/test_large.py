@@ -74,7 +74,7 @@ def large_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 @pytest.fixture(scope="module", name="cookies")
 def let_in_again(large: Desk, browser: Browser) -> StorageState:
-    """Give the cookie of the large desk."""
+    """Return the cookie of the large desk."""
     with visiting(browser, large.origin) as person:
         person.go(large.link)
         return person.context.storage_state()
@@ -82,7 +82,7 @@ def let_in_again(large: Desk, browser: Browser) -> StorageState:
 
 @pytest.fixture(name="person")
 def large_person(large: Desk, browser: Browser, cookies: StorageState) -> Iterator[Person]:
-    """Give a person at the large desk."""
+    """Yield a person at the large desk."""
     with visiting(browser, large.origin, storage_state=cookies) as person:
         yield person
 

@@ -148,7 +148,7 @@ def test_a_page_has_one_stream_and_closes_it(person: Person) -> None:
     until(lambda: streams[0].failure is not None or _breathe(person))
 
 
-def test_a_lost_connection_is_told_and_what_happened_meanwhile_is_shown(person: Person, log: Growing) -> None:
+def test_a_lost_connection_is_reported_and_what_happened_meanwhile_is_shown(person: Person, log: Growing) -> None:
     person.forgive("ERR_INTERNET_DISCONNECTED", "ERR_NETWORK_CHANGED", "ERR_FAILED")
     person.go(log.path)
     page = person.page
@@ -163,7 +163,7 @@ def test_a_lost_connection_is_told_and_what_happened_meanwhile_is_shown(person: 
     expect(page.locator("main")).to_contain_text("while nobody listened", timeout=15_000)
 
 
-def test_a_server_that_ends_is_told_and_the_page_stays_readable(browser: Browser, tmp_path: Path) -> None:
+def test_a_server_that_ends_is_reported_and_the_page_stays_readable(browser: Browser, tmp_path: Path) -> None:
     put(tmp_path / "small/README.md", "# Small\n\nStill to be read.\n")
     with serving(tmp_path / "small", tmp_path / "home") as desk, visiting(browser, desk.origin) as person:
         person.forgive("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY")

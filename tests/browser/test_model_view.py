@@ -95,7 +95,7 @@ def copied(person: Person, name: str) -> str:
 
 @pytest.fixture(name="copier")
 def person_who_copies(person: Person) -> Person:
-    """Give a person whose clipboard may be read."""
+    """Return a person whose clipboard may be read."""
     person.context.grant_permissions(["clipboard-read", "clipboard-write"])
     person.go("/workspace/lib/main.dart")
     return person

@@ -10,6 +10,7 @@ from tests.browser.desk import Desk
 from tests.browser.pages import log_of
 from tests.browser.person import Person
 from tests.browser.project import LONG
+from tests.support.sage_folder import put
 
 
 def test_code_has_colours_and_numbered_lines(person: Person) -> None:
@@ -258,3 +259,13 @@ def test_a_page_says_what_its_resource_costs(person: Person, desk: Desk) -> None
     assert f"{size} B" in facts
     tokens = desk.get(f"/-/read.json?uri={quote(uri, safe='')}")
     assert re.search(r"\d+ tokens", facts), tokens
+
+
+def test_code_in_a_cell_of_a_table_stays_in_its_line(person: Person, desk: Desk) -> None:
+    put(desk.project / "tables/options.md", "| option | what |\n| --- | --- |\n| `--port N` | the `[http]` port |\n")
+    person.go("/workspace/tables/options.md")
+    row = person.page.locator(".prose tbody tr")
+    assert row.locator("code").count() == 2
+    heights = [person.page.locator(f".prose {one} tr").bounding_box() for one in ("thead", "tbody")]
+    head, body = (box["height"] for box in heights if box is not None)
+    assert body < 1.5 * head, "the head is one line"

@@ -39,6 +39,7 @@ def test_a_refusal_has_a_form_to_ask_about_another_uri(person: Person) -> None:
 def test_what_git_ignores_is_said_to_be_ignored_and_how_to_show_it(person: Person) -> None:
     person.go("/-/explain?uri=workspace:///build/app.log")
     assert "ignored by git" in person.text("main")
+    assert ".gitignore, line 1" in person.text("main")
     assert "[workspace] ignored" in person.text("main")
 
 

@@ -4,8 +4,10 @@ import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import expect
+import pytest
+from playwright.sync_api import Request, expect
 
+from tests.browser.audit import barriers
 from tests.browser.conftest import Visiting
 from tests.browser.desk import Desk
 from tests.browser.person import Person
@@ -150,3 +152,163 @@ def test_json_of_a_search_is_what_it_was_for_programs(desk: Desk) -> None:
     """A program that does not ask for HTML gets the JSON that it always got."""
     told = json.loads(desk.get("/-/search?q=forecast").body)
     assert told["hits"]
+
+
+OFFERED = "#found [role=option]"
+
+
+def type_on(person: Person, path: str, query: str) -> None:
+    """Open a page and type into the field of its header."""
+    person.go(path)
+    person.page.keyboard.press("/")
+    person.page.keyboard.type(query, delay=15)
+
+
+@pytest.mark.parametrize("path", ["/", "/workspace/lib", "/workspace/lib/main.dart", "/-/health", "/-/explain"])
+def test_hits_are_offered_as_one_types_on_every_page_which_stays_as_it_is(path: str, person: Person) -> None:
+    type_on(person, path, "ForecastView")
+    page = person.page
+    first = page.locator(OFFERED).first
+    expect(first).to_contain_text("forecast.dart")
+    expect(first.locator("mark").first).to_have_text("ForecastView")
+    assert page.url == person.origin + path
+    assert page.locator("main > h1").count() == 1
+    assert barriers(page) == []
+
+
+def test_arrows_choose_a_hit_and_enter_opens_its_line(person: Person) -> None:
+    type_on(person, "/", "function_1250")
+    page = person.page
+    box = page.get_by_role("searchbox").first
+    expect(page.locator(OFFERED).first).to_contain_text("long.py")
+    page.keyboard.press("ArrowDown")
+    chosen = page.locator("#found [aria-selected=true]")
+    expect(chosen).to_contain_text("long.py")
+    assert box.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    expect(box).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(chosen).to_have_count(0)
+    page.keyboard.press("ArrowUp")
+    expect(chosen).to_contain_text("open the search page")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/workspace/lib/long.py*#L5001")
+    expect(page.get_by_text("def function_1250()").first).to_be_in_viewport()
+
+
+def test_enter_without_a_choice_shows_all_hits_at_an_address_to_share(person: Person) -> None:
+    type_on(person, "/workspace/lib/main.dart", "forecast scheme:workspace path:lib")
+    expect(person.page.locator(OFFERED).first).to_be_visible()
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_url("**/-/search?q=*")
+    assert hits(person)
+    assert all(uri.startswith("workspace:///lib/") for uri in hits(person))
+
+
+def test_escape_and_a_click_elsewhere_put_the_hits_away(person: Person) -> None:
+    type_on(person, "/workspace/lib/main.dart", "ForecastView")
+    page = person.page
+    offered = page.locator("#found")
+    expect(offered).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(offered).to_be_hidden()
+    expect(page.get_by_role("searchbox").first).not_to_be_focused()
+    page.keyboard.press("/")
+    page.keyboard.type("ForecastVie")
+    expect(offered).to_be_visible()
+    page.mouse.click(1_200, 600)
+    expect(offered).to_be_hidden()
+    assert page.url == f"{person.origin}/workspace/lib/main.dart"
+
+
+def test_a_hit_is_opened_with_the_mouse(person: Person) -> None:
+    type_on(person, "/", "ForecastView")
+    person.page.locator(OFFERED, has_text="forecast.dart").first.click()
+    person.page.wait_for_url("**/workspace/lib/forecast.dart*")
+
+
+def test_how_many_hits_there_are_is_announced(person: Person) -> None:
+    type_on(person, "/", "ForecastView")
+    said = person.page.locator("#found-said")
+    expect(said).to_have_text(re.compile(r"\d+ hit"))
+    assert said.get_attribute("role") == "status"
+    person.page.get_by_role("searchbox").first.fill("zyzzyvaquokk")
+    expect(said).to_have_text(re.compile("^No hits for zyzzyvaquokk"))
+    expect(person.page.locator(OFFERED)).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/", "/-/search"])
+def test_one_request_is_under_way_and_none_is_sent_for_an_unchanged_query(path: str, person: Person) -> None:
+    page = person.page
+    open_: set[str] = set()
+    asked: list[str] = []
+    most = 0
+
+    def count(request: Request) -> None:
+        nonlocal most
+        if "/-/search?" in request.url:
+            asked.append(request.url)
+            open_.add(request.url)
+            most = max(most, len(open_))
+
+    page.on("request", count)
+    page.on("requestfinished", lambda request: open_.discard(request.url))
+    page.on("requestfailed", lambda request: open_.discard(request.url))
+    type_on(person, path, "Forecast")
+    box = page.get_by_role("searchbox").first
+    with page.expect_request_finished(lambda request: "ForecastView" in request.url):
+        box.press_sequentially("View", delay=5)
+    assert "ForecastView" in asked[-1]
+    assert most == 1
+    before = len(asked)
+    box.press_sequentially("  ")
+    box.press("Backspace")
+    box.dispatch_event("input")
+    box.press("ArrowDown")
+    page.wait_for_load_state("networkidle")
+    page.evaluate("() => new Promise(done => setTimeout(done, 150))")  # longer than the pause after a letter
+    assert len(asked) == before
+
+
+def test_the_keys_of_the_search_page_go_from_the_field_to_the_hits_and_back(person: Person) -> None:
+    person.go("/-/search?q=forecast")
+    page = person.page
+    box = page.get_by_role("searchbox").first
+    box.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("main a.go").first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("main a.go").nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(box).to_be_focused()
+
+
+def test_the_field_of_every_page_works_without_scripts(visit: Visiting) -> None:
+    with visit(scripts=False) as person:
+        person.go("/workspace/lib/main.dart")
+        box = person.page.get_by_role("searchbox").first
+        box.fill("ForecastView")
+        box.press("Enter")
+        person.page.wait_for_url("**/-/search?q=ForecastView")
+        assert hits(person)
+
+
+def test_what_is_found_is_never_html_in_the_list(person: Person) -> None:
+    type_on(person, "/", "window pwned")
+    expect(person.page.locator(OFFERED).nth(2)).to_be_visible()
+    assert person.page.locator("#found script, #found img, #found svg, #found iframe").count() == 0
+    assert person.page.locator("#found").inner_text().count("<") >= 1
+
+
+def test_a_server_that_is_gone_is_said_and_the_search_goes_on_when_it_is_back(person: Person) -> None:
+    person.forgive("ERR_INTERNET_DISCONNECTED", "Failed to load resource")
+    person.go("/workspace/empty.txt")
+    person.context.set_offline(True)
+    person.page.keyboard.press("/")
+    person.page.keyboard.type("Forecast")
+    expect(person.page.locator("#status")).to_contain_text("does not answer")
+    person.context.set_offline(False)
+    person.page.keyboard.type("View")
+    expect(person.page.locator(OFFERED).first).to_contain_text("forecast.dart")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.explorer.addresses import Addresses, asked
+from carrel.explorer.addresses import Addresses, address_about, short_name
 
 ADDRESSES = Addresses(lambda scheme: scheme == "workspace")
 
@@ -35,7 +35,7 @@ def test_a_uri_that_a_browser_would_change_is_asked_for_whole(uri: str) -> None:
 
 def test_twins_are_beside_the_page() -> None:
     assert ADDRESSES.page("workspace:///a?lines=1-2", ".json") == "/workspace/a.json?lines=1-2"
-    assert asked("read", "x:y z", ".md") == "/-/read.md?uri=x%3Ay%20z"
+    assert address_about("read", "x:y z", ".md") == "/-/read.md?uri=x%3Ay%20z"
 
 
 @given(st.text(max_size=40))
@@ -46,3 +46,30 @@ def test_an_address_never_leaves_this_server_and_never_ends_an_attribute(text: s
         assert not address.startswith("//")
         assert address.isascii()
         assert not set(address) & set("\"'<> \n\r\t\\") - {"'"}
+
+
+def test_crumbs_lead_from_the_root_down_to_the_resource() -> None:
+    assert ADDRESSES.crumbs("workspace:///a/b%20c/") == [
+        ("workspace:///", "/workspace/"),
+        ("a", "/workspace/a"),
+        ("b c", "/workspace/a/b%20c"),
+    ]
+
+
+@given(st.text(max_size=40))
+def test_crumbs_of_any_text_end(text: str) -> None:
+    for uri in (f"workspace:///{text}", f"logs://{text}", f"x:{text}", text):
+        assert ADDRESSES.crumbs(uri)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "short"),
+    [
+        ("failure/jwt", "sage://failure", "jwt"),
+        ("run/lamps_1", "logs://run/", "lamps_1"),
+        ("lib/", "workspace:///lib", "lib/"),
+        ("main.py", "workspace:///", "main.py"),
+    ],
+)
+def test_a_child_is_shown_without_the_name_of_its_folder(name: str, folder: str, short: str) -> None:
+    assert short_name(name, folder) == short

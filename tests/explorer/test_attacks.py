@@ -32,6 +32,7 @@ def test_a_file_name_is_never_html(browsed: Browsed, project: Path, name: str) -
     assert is_safe(browsed.page("/-/search?q=txt"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["x.txt", "x.md", "x.json", "x.html", "x.svg", "x.log", "x.py", "x.diff", "x.jsonl", "x.xml", "x.csv"]
 )
@@ -147,6 +148,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEAVY)
 def test_no_file_makes_a_page_that_is_large_or_takes_long(browsed: Browsed, project: Path, name: str) -> None:
     (project / name).write_text(HEAVY[name], "utf-8")

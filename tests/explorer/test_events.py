@@ -14,7 +14,7 @@ from tests.support.http_asking import asking
 
 
 @pytest.mark.slow
-def test_a_change_is_told_and_the_stream_ends_with_the_server(browsed: Browsed, project: Path) -> None:
+def test_a_change_is_reported_and_the_stream_ends_with_the_server(browsed: Browsed, project: Path) -> None:
     async def talk() -> None:
         async with asking(browsed.app, "GET", "/-/events?uri=workspace:///README.md") as exchange:
             assert await exchange.parts.get() is not None  # the first comment

@@ -40,7 +40,7 @@ def test_nothing_that_is_copied_holds_a_token_and_words_are_quoted() -> None:
 
     assert made["URI"] == "workspace:///a b$(x)"
     assert made["carrel cat"] == "carrel cat 'workspace:///a b$(x)'"
-    assert made["Claude Code mention"] == "@carrel:workspace:///a b$(x)"
+    assert made["mention for Claude Code, Gemini CLI, Qwen Code"] == "@carrel:workspace:///a b$(x)"
     assert "$CARREL_TOKEN" in made["curl"]
 
 

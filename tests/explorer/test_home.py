@@ -22,6 +22,8 @@ def test_home_is_data_too(browsed: Browsed) -> None:
     assert {one["name"] for one in data["served"]} >= {"workspace", "logs"}
     assert "sage" in {one["name"] for one in data["notServed"]}
     assert "output of runs and builds" in text
+    [logs] = [line for line in text.splitlines() if line.startswith("- **logs** ")]
+    assert "workspace" not in logs
 
 
 def test_home_is_shown_to_every_caller_with_only_what_they_may_read(guarded: Browsed) -> None:
@@ -45,6 +47,6 @@ def test_home_answers_in_the_form_that_a_client_prefers(browsed: Browsed) -> Non
 def test_only_a_person_who_may_do_everything_sees_where_the_settings_stand(browsed: Browsed) -> None:
     choice = Choice("friend", "served", "mount carrel, from /home/ada/.config/carrel/config.toml")
 
-    assert reason(browsed.desk, choice) == choice.why
+    assert reason(browsed.desk, "friend", choice) == choice.why
     with ActingAs(Access("token friend", frozenset({"friend:read"}))):
-        assert reason(browsed.desk, choice) == "mount carrel, from …/config.toml"
+        assert reason(browsed.desk, "friend", choice) == "mount carrel, from …/config.toml"

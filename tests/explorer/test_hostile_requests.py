@@ -69,6 +69,7 @@ TRICKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TRICKS)
 @pytest.mark.parametrize("headers", [{}, BROWSER], ids=["data", "page"])
 def test_no_spelling_of_a_path_leads_around_a_rule(
@@ -83,6 +84,7 @@ def test_no_spelling_of_a_path_leads_around_a_rule(
     assert str(project.parent).encode() not in reply.body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", EVERY_KIND)
 @pytest.mark.parametrize(
     ("headers", "status"),
@@ -130,7 +132,8 @@ def test_of_many_who_use_a_link_at_the_same_moment_one_is_let_in() -> None:
     assert len(let_in) == 1
 
 
-def test_a_caller_who_opens_many_streams_is_refused_and_nobody_else_is(guarded: Browsed) -> None:
+@pytest.mark.slow
+def test_a_caller_who_opens_many_streams_is_refused_and_no_other_is(guarded: Browsed) -> None:
     target = "/-/events?uri=logs://run"
 
     async def talk() -> None:

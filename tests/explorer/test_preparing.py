@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys
 from carrel.explorer.preparing import prepare
@@ -16,6 +18,7 @@ print(sorted(set(sys.modules) - before))
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_import() -> None:
     found = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

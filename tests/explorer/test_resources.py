@@ -123,5 +123,48 @@ def test_an_empty_file_says_so(browsed: Browsed, project: Path) -> None:
 
 
 def test_the_sizes_of_a_folder_say_where_those_of_its_folders_are(browsed: Browsed) -> None:
-    assert 'the <a href="/workspace/?outline">outline</a> has them' in browsed.page("/workspace/")
-    assert "has them" not in browsed.page("/workspace/lib")
+    assert 'the <a href="/workspace/?outline">outline</a> shows them' in browsed.page("/workspace/")
+    assert "shows them" not in browsed.page("/workspace/lib")
+
+
+def test_bytes_have_no_lines_before_or_after_and_no_blame(project: Path, browsed: Browsed) -> None:
+    (project / "large.bin").write_bytes(bytes(range(256)) * 1_000)
+    page = browsed.page("/workspace/large.bin")
+
+    assert "Lines after" not in page
+    assert "?blame" not in page
+    assert "?outline" not in page
+
+
+def test_a_whole_text_says_how_many_lines_it_has(browsed: Browsed) -> None:
+    assert "<span>2 lines</span>" in browsed.page("/workspace/lib/main.py")
+    assert "<span>1 line</span>" in browsed.page("/workspace/data")
+
+
+def test_a_folder_has_only_the_columns_that_it_fills(browsed: Browsed) -> None:
+    files, pages = browsed.page("/workspace/"), browsed.page("/carrel/")
+
+    assert all(f">{name}</th>" in files for name in ("size", "tokens", "changed (UTC)"))
+    assert not any(f">{name}</th>" in pages for name in ("size", "tokens", "changed (UTC)"))
+
+
+def test_a_refusal_leads_to_the_folders_above(browsed: Browsed) -> None:
+    page = browsed.get("/workspace/lib/nothing.txt").body.decode()
+
+    assert '<a href="/workspace/lib">lib</a>' in page
+    assert "Explain this URI" in page
+    assert "which rule" not in page
+
+
+def test_the_title_of_a_child_is_left_out_where_it_only_repeats_the_name(browsed: Browsed) -> None:
+    page = browsed.page("/carrel/")
+
+    assert ">guide</a>" in page
+    assert '<span class="dim">Guide</span>' not in page
+
+
+def test_what_to_copy_and_the_way_to_the_models_view_stand_above_the_content(browsed: Browsed) -> None:
+    for path in ("/workspace/README.md", "/workspace/"):
+        page = browsed.page(path)
+        assert page.index('href="#model"') < page.index("data-copy-uri") < page.index('id="live"')
+        assert page.count("data-copy-uri") == page.count('id="model"') == 1

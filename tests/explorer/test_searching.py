@@ -29,10 +29,11 @@ def test_filters_narrow_the_hits_and_stay_in_the_form(browsed: Browsed) -> None:
 
 
 def test_a_query_that_is_not_understood_says_why(browsed: Browsed) -> None:
-    reply = browsed.get("/-/search?q=%2F%28%2F")
+    reply = browsed.get("/-/search?q=lang%3Apythn")
 
     assert reply.status == 400
     assert b'class="warn"' in reply.body
+    assert b"lang:python" in reply.body
 
 
 def test_programs_get_the_json_that_they_always_got(browsed: Browsed) -> None:

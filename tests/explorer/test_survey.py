@@ -60,7 +60,7 @@ def test_entries_are_counted_up_to_a_bound_with_the_last_change_and_no_server_pa
     assert found.sentences("left_out") == []
 
 
-def test_a_provider_that_hangs_or_fails_holds_up_nobody() -> None:
+def test_a_provider_that_hangs_or_fails_delays_no_other() -> None:
     hanging = Hanging()
     try:
         said = Survey("/root").ask([Mounted(hanging), Mounted(Failing())])

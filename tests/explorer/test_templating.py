@@ -3,6 +3,7 @@
 import pytest
 
 from carrel.explorer import templating
+from carrel.explorer.rendering.amounts import count, size
 
 
 @pytest.mark.parametrize(
@@ -10,12 +11,12 @@ from carrel.explorer import templating
     [(None, ""), (0, "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (65_536, "65.5 kB"), (3_000_000_000, "3.0 GB")],
 )
 def test_a_size_is_short(octets: int | None, spelled: str) -> None:
-    assert templating.size(octets) == spelled
+    assert size(octets) == spelled
 
 
 def test_numbers_and_times_are_for_people() -> None:
-    assert templating.count(1_234_567) == "1\u202f234\u202f567"
-    assert templating.count(None) == ""
+    assert count(1_234_567) == "1\u202f234\u202f567"
+    assert count(None) == ""
     assert templating.day(0) == "1970-01-01 00:00"
 
 

@@ -1,4 +1,4 @@
-"""The desk in a browser: every resource as a page for people, with what a model gets of it and what that costs.
+"""The desk in a browser: every resource as a page for people, with the model's view of it and its cost in tokens.
 
 It reads the same catalogue with the same access as every other face, and starts nothing. Each page is also data: a
 `Leaf` holds the data of a page, which is sent as HTML (`templates`), as JSON or as Markdown, with one ETag. Imported

@@ -1,6 +1,6 @@
-"""Pages about the server: its providers, limits, health, subscriptions, callers and the index of the search.
+"""Pages about the server: its providers, limits, health, subscriptions, callers and the search index.
 
-Each shows the caller only what concerns what they may read, or themselves.
+Each shows the caller only facts about what they may read, or about themselves.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ from carrel.core.isotime import iso
 from carrel.core.server_paths import without_paths_within
 from carrel.core.version import __version__
 from carrel.explorer.home import reason
+from carrel.explorer.labels import fact_texts, limit_texts
 from carrel.explorer.leaves import Leaf
 from carrel.explorer.survey import Survey
 from carrel.transports.http.app import App
@@ -24,6 +25,14 @@ TITLES: Final = {
     "subscriptions": "Subscriptions",
     "callers": "Callers",
     "index": "Search index",
+}
+LEADS: Final = {
+    "providers": "The sources of this desk: the schemes of each, why it is served or not, and its URI templates.",
+    "limits": "The largest sizes, numbers and times allowed here. Settings in `carrel.toml` change some.",
+    "health": "Whether the server and each provider work, and what to fix.",
+    "subscriptions": "The resources whose changes are sent to your clients. A host subscribes to what it shows.",
+    "callers": "Your name on this server, and what you may do.",
+    "index": "How much of the desk can be searched. The index follows changes by itself.",
 }
 _MODEL: Final = {"providers": "carrel://catalog", "health": "carrel://health"}
 
@@ -52,18 +61,21 @@ class About:
     def leaf(self, name: str) -> Leaf:
         """Return a page by its name."""
         data = self._facts[name]()
-        view = {"name": name, "names": TITLES, "crumbs": []}
+        shown = limit_texts(data) if name == "limits" else fact_texts(data)
+        view = {"name": name, "names": TITLES, "lead": LEADS[name], "shown": shown, "crumbs": []}
         return Leaf("about", TITLES[name], data, f"/-/{name}.json", f"/-/{name}.md", view, model=_MODEL.get(name, ""))
 
     def _providers(self) -> dict[str, object]:
         reasons = {choice.name: choice for choice in self._desk.choices}
         rows = []
         for one in self._desk.catalog.visible():
-            choice = reasons.get(one.provider.name)
-            state = {} if choice is None else {"state": choice.state, "why": reason(self._desk, choice)}
+            if one.provider.name == "mirror":
+                continue  # the tools that read resources, for hosts that have tools alone
+            name, choice = one.provider.name, reasons.get(one.provider.name)
+            state, why = "served" if choice is None else choice.state, reason(self._desk, name, choice)
             templates = [template.uri_template for template in one.templates()]
-            named = {"name": one.provider.name, "schemes": list(one.provider.schemes), "summary": one.provider.summary}
-            rows.append({**named, **state, "speed": one.speed, "templates": templates})
+            named = {"name": name, "schemes": list(one.provider.schemes), "summary": one.provider.summary}
+            rows.append({**named, "state": state, "why": why, "templates": templates})
         return {"providers": rows}
 
     def _limits(self) -> dict[str, object]:
@@ -72,7 +84,7 @@ class About:
         return {**named, "max_message_bytes": catalog.max_bytes, "page_size": catalog.page_size}
 
     def _health(self) -> dict[str, object]:
-        """Return the state of the server, and what each provider says of itself."""
+        """Return the state of the server, and the health that each provider reports."""
         said = self._survey.ask(self._desk.catalog.visible())
         problems = [f"{name}: {one}" for name, found in said.items() for one in found.sentences("problems")]
         state = {
@@ -80,7 +92,7 @@ class About:
             "version": __version__,
             "sessions": len(self._app.sessions),
         }
-        providers = {name: dict(found.health) for name, found in said.items()}
+        providers = {name: _dated(found.health) for name, found in said.items()}
         return {**state, "streams": self._app.threads.open_streams, "problems": problems, "providers": providers}
 
     def _subscriptions(self) -> dict[str, object]:
@@ -102,10 +114,14 @@ class About:
         search = self._desk.server.search
         if search is None:
             return {"state": "off", "problems": ["The search is turned off in the configuration"]}
-        facts = dict(search.opened().facts(looks=True))
-        if isinstance(written := facts.get("written"), int):
-            facts["written"] = iso(written)
+        facts = _dated(search.opened().facts(looks=True))
         return {name: without_paths_within(value, self._desk.config.root) for name, value in facts.items()}
+
+
+def _dated(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return facts with the time of the last write as people read it."""
+    written = facts.get("written")
+    return {**facts, **({"written": iso(written)} if isinstance(written, int) else {})}
 
 
 _MANY: Final = 200

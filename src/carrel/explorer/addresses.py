@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from carrel.core.errors import BadArgument
-from carrel.core.uri import PATH_SAFE, QUERY_SAFE, quote, scheme_of, split_query
+from carrel.core.hierarchy import is_root, parent_of
+from carrel.core.uri import PATH_SAFE, QUERY_SAFE, decode_loosely, quote, scheme_of, split_query
 
 _DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
 _HEAD: Final = re.compile(r"[a-z][a-z0-9+.-]*")
@@ -34,15 +35,30 @@ class Addresses:
         try:
             scheme = scheme_of(path)
         except BadArgument:
-            return asked("read", uri, twin)
+            return address_about("read", uri, twin)
         start = self.root(scheme)
         rest = path[len(start) :]
         if not path.startswith(start) or "#" in uri or _DOTS.search(rest) or scheme == "-":
-            return asked("read", uri, twin)
+            return address_about("read", uri, twin)
         spelled = f"/{scheme}/{quote(rest, PATH_SAFE + '%')}{twin}"
         return f"{spelled}?{quote(query, PATH_SAFE + '%?&=')}" if query else spelled
 
+    def crumbs(self, uri: str) -> list[tuple[str, str]]:
+        """Return the name and the address of each folder above a URI, and of the URI itself."""
+        crumbs: list[tuple[str, str]] = []
+        here = uri.rstrip("/") if not is_root(uri) else uri
+        while not is_root(here):
+            crumbs.append((decode_loosely(here.rpartition("/")[2]), self.page(here)))
+            here = parent_of(here)
+        return [(here, self.page(here)), *reversed(crumbs)]
 
-def asked(page: str, uri: str, twin: str = "") -> str:
+
+def address_about(page: str, uri: str, twin: str = "") -> str:
     """Return the address of a page about a URI, such as `/-/explain?uri=`."""
     return f"/-/{page}{twin}?uri={quote(uri.encode('utf-8', 'replace').decode(), QUERY_SAFE)}"
+
+
+def short_name(name: str, folder: str) -> str:
+    """Return the name of a child without that of its folder, such as `jwt` for `failure/jwt` in `sage://failure`."""
+    rest = name.removeprefix(f"{folder.rstrip('/').rpartition('/')[2]}/")
+    return rest or name

@@ -42,10 +42,10 @@ async def answer(request: Request, server: Server, app: App, uris: list[str]) ->
             return
         outbox = Outbox()
 
-        def tell(uri: str) -> None:
+        def notify(uri: str) -> None:
             outbox.put(jsonrpc.plain({"uri": uri}))
 
-        subscribe = partial(server.watcher.subscribe, tell, uris)
+        subscribe = partial(server.watcher.subscribe, notify, uris)
         subscription = await app.threads.call(request.access, subscribe, lambda late: late.close(), owner="events")
         app.outboxes.add(outbox)
         gone = asyncio.ensure_future(request.until_gone())

@@ -1,4 +1,4 @@
-"""The exact answer of the protocol to a read, and what a person copies of a resource.
+"""The exact answer of the protocol to a read, and the texts that a person may copy.
 
 The answer is made by the server itself, from a message as a client sends it, with the access of the person.
 """
@@ -14,7 +14,7 @@ from carrel.server.requests import Work
 from carrel.server.server import Server
 
 MAX_SHOWN: Final = 200_000
-"""Characters of an answer in a page; a longer one is at an address of its own."""
+"""Characters of an answer in a page; a longer one has its own address."""
 MENTIONING: Final = ("Claude Code", "Gemini CLI", "Qwen Code")
 """The hosts in which `@` and the URI put a resource before the model: see `docs/hosts.md`."""
 _META: Final = {eras.VERSION_KEY: eras.MODERN_VERSION, eras.CAPABILITIES_KEY: {}}
@@ -37,18 +37,17 @@ def answer(server: Server, uri: str) -> bytes:
 
 def copies(uri: str, url: str) -> list[dict[str, str]]:
     """Return what a person may copy of a resource: names and texts, none of which holds a token."""
-    mentions = [{"name": f"{host} mention", "text": f"@carrel:{uri}"} for host in MENTIONING]
     curl = f'curl -H "Authorization: Bearer $CARREL_TOKEN" {shlex.quote(url)}'
     return [
-        {"name": "URI", "text": uri},
-        *mentions,
-        {"name": "carrel cat", "text": f"carrel cat {shlex.quote(uri)}"},
-        {"name": "curl", "text": curl},
+        {"name": "URI", "label": "URI", "text": uri},
+        {"name": f"mention for {', '.join(MENTIONING)}", "label": "@ mention", "text": f"@carrel:{uri}"},
+        {"name": "carrel cat", "label": "carrel cat", "text": f"carrel cat {shlex.quote(uri)}"},
+        {"name": "curl", "label": "curl", "text": curl},
     ]
 
 
 def part_of(uri: str, meta: Mapping[str, object]) -> str:
-    """Return the URI of the part that a reading holds; the URI itself if that is all of it or names the part."""
+    """Return the URI of the part that a reading holds; the given URI if it is the whole or already names the part."""
     total, length = meta.get("dev.carrel/total"), meta.get("dev.carrel/length")
     start = meta.get("dev.carrel/start", 0)
     if not isinstance(total, int) or not isinstance(length, int) or (start == 0 and length == total):

@@ -1,10 +1,10 @@
-"""The page that says why a URI is served or refused: by which rule, and where that rule stands."""
+"""The page that says why a URI is served or refused: by which rule, and where the rule comes from."""
 
-from carrel.app.explaining import explain
+from carrel.app.explanation import explain
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.suggestions import as_uri, nearest
 from carrel.core.errors import CarrelError, NotFound, RequestError
-from carrel.explorer.addresses import Addresses, asked
+from carrel.explorer.addresses import Addresses, address_about
 from carrel.explorer.leaves import Leaf
 
 
@@ -13,7 +13,7 @@ def leaf(catalog: Catalog, addresses: Addresses, asked_for: str) -> Leaf:
     uri = as_uri(asked_for.strip()) if asked_for.strip() else ""
     if not uri:
         data: dict[str, object] = {"uri": None, "reasons": []}
-        return Leaf("explain", "Why not?", data, "/-/explain.json", "/-/explain.md", {"uri": "", "crumbs": []})
+        return Leaf("explain", "Explain", data, "/-/explain.json", "/-/explain.md", {"uri": "", "crumbs": []})
     provider, reasons = "", []
     try:
         explained = explain(catalog, uri)
@@ -29,12 +29,12 @@ def leaf(catalog: Catalog, addresses: Addresses, asked_for: str) -> Leaf:
         "near": [(one, addresses.page(one)) for one in near],
         "crumbs": [],
     }
-    json, md = (asked("explain", uri, twin) for twin in (".json", ".md"))
-    return Leaf("explain", "Why not?" if not is_served else "Why?", data, json, md, view, model=uri)
+    json, md = (address_about("explain", uri, twin) for twin in (".json", ".md"))
+    return Leaf("explain", "Why it is served" if is_served else "Why it is not served", data, json, md, view, model=uri)
 
 
 def _near(catalog: Catalog, uri: str) -> list[str]:
-    """Return what may have been meant, where nothing is at a URI."""
+    """Return similar URIs for a URI that does not exist."""
     try:
         catalog.read(uri, condition="*")
     except NotFound:

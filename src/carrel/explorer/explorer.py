@@ -55,7 +55,7 @@ class Explorer:
     def _fact(self, name: str, _: Request) -> Leaf:
         return self._about.leaf(name)
 
-    async def answer_stranger(self, request: Request) -> bool:
+    async def answer_public(self, request: Request) -> bool:
         """Send the style sheets and the scripts, which need no token."""
         path = request.path.decode("latin-1")
         if not path.startswith(_STATIC_PATH):
@@ -69,8 +69,8 @@ class Explorer:
         await reply_packed(request, 200, static_file(name), kind, (b"cache-control", kept), *SAFETY)
         return True
 
-    async def refuse_stranger(self, request: Request, refusal: Refusal) -> None:
-        """Say how to be let in."""
+    async def refuse_unauthenticated(self, request: Request, refusal: Refusal) -> None:
+        """Answer with the page that says how to get access."""
         if _own_path(request)[1] == "html":
             await send(request, stranger_leaf(refusal), "html")
         else:
@@ -172,7 +172,7 @@ def _uri(request: Request, *, is_needed: bool = True) -> str:
 
 
 def _own_path(request: Request) -> tuple[str, Form]:
-    """Return the path of a page of our own, without `.json` or `.md`, and the form that is asked for."""
+    """Return the path of a page at `/-/`, without `.json` or `.md`, and the requested form."""
     path = request.path.decode("latin-1")
     for suffix, form in _SUFFIXES.items():
         if path == f"/index{suffix}":

@@ -6,21 +6,21 @@ from typing import Final
 from carrel.catalog.catalog import Catalog
 from carrel.core.hashing import blake2b
 from carrel.core.model import FOLDER_TYPE, Page, Resource
-from carrel.explorer.addresses import Addresses
+from carrel.explorer.addresses import Addresses, short_name
+from carrel.explorer.rendering.amounts import size
 from carrel.explorer.rendering.markup import Html
 from carrel.explorer.rendering.plots import Bar, bars
-from carrel.explorer.templating import size
 
 CHILDREN: Final = 150
 """Children of a folder on one page."""
 _BYTES_PER_TOKEN: Final = 3.2
-"""About how many bytes of code or prose are one token, where the text was not counted."""
+"""About how many bytes of code or prose make one token, for texts whose tokens were not counted."""
 _NO_TEXT: Final = ("image/", "audio/", "video/", "font/", "application/octet", "application/zip", "application/pdf")
 _BARS: Final = 12
 
 
 def rows(catalog: Catalog, addresses: Addresses, entries: Sequence[Resource]) -> list[dict[str, object]]:
-    """Return what is shown of the children of a folder."""
+    """Return the rows that show the children of a folder."""
     counts = catalog.token_counts.of(entries) or (None,) * len(entries)
     return [_row(entry, known, addresses) for entry, known in zip(entries, counts, strict=True)]
 
@@ -48,16 +48,19 @@ def tag_of(page: Page) -> str:
     state = blake2b(digest_size=8)
     for entry in page.entries:
         modified = None if entry.annotations is None else entry.annotations.last_modified_ms
-        told = f"{entry.uri}\0{entry.name}\0{entry.title}\0{entry.description}\0{entry.size}\0{modified}\n"
-        state.update(told.encode("utf-8", "replace"))
+        line = f"{entry.uri}\0{entry.name}\0{entry.title}\0{entry.description}\0{entry.size}\0{modified}\n"
+        state.update(line.encode("utf-8", "replace"))
     state.update((page.next_cursor or "").encode())
     return state.hexdigest()
 
 
-def plot(entries: Sequence[Resource], addresses: Addresses) -> Html:
+def plot(folder: str, entries: Sequence[Resource], addresses: Addresses) -> Html:
     """Return the sizes of the largest children as bars; nothing if fewer than two have a size."""
     sized = sorted((entry for entry in entries if entry.size), key=lambda entry: -(entry.size or 0))
     if len(sized) < 2:
         return Html("")
-    shown = [Bar(entry.name, entry.size or 0, size(entry.size), addresses.page(entry.uri)) for entry in sized[:_BARS]]
+    shown = [
+        Bar(short_name(entry.name, folder), entry.size or 0, size(entry.size), addresses.page(entry.uri))
+        for entry in sized[:_BARS]
+    ]
     return bars("Size by child", shown)

@@ -13,7 +13,7 @@ from carrel.explorer.survey import Survey, Surveyed
 
 
 class Home:
-    """Makes home, for each caller with only what they may read."""
+    """Makes the home page; each caller sees only what they may read."""
 
     def __init__(self, desk: Desk, addresses: Addresses, survey: Survey) -> None:
         self._desk = desk
@@ -22,13 +22,14 @@ class Home:
 
     def leaf(self) -> Leaf:
         """Return home."""
-        visible = [one for one in self._desk.catalog.visible() if one.provider.schemes]
+        visible = self._desk.catalog.visible()
         said = self._survey.ask(visible)
         reasons = {choice.name: choice for choice in self._desk.choices}
         served = []
         for mounted in visible:
             choice, found = reasons.get(mounted.provider.name), said[mounted.provider.name]
-            if choice is None or choice.state == "served" or found.entries:
+            is_quiet = not mounted.provider.schemes and not found.sentences("problems")  # it only has tools
+            if not is_quiet and (choice is None or choice.state == "served" or found.entries):
                 served.append(self._row(mounted, choice, found))
         title = self._desk.config.root.rstrip("/").rpartition("/")[2] or "/"
         data: dict[str, object] = {
@@ -46,8 +47,8 @@ class Home:
         return {
             "name": provider.name,
             "schemes": [scheme for scheme in provider.schemes if may_see((scheme,))],
-            "summary": provider.summary,
-            "why": _ALWAYS.get(provider.name, "") if choice is None else reason(self._desk, choice),
+            "summary": provider.summary or ", ".join(f"`{one.uri_template}`" for one in mounted.templates()[:3]),
+            "why": reason(self._desk, provider.name, choice),
             "entries": said.entries,
             "entriesAreMore": said.is_more,
             "lastChangeMs": said.last_change_ms,
@@ -58,7 +59,7 @@ class Home:
         }
 
     def _roots(self, mounted: Mounted) -> list[dict[str, str]]:
-        """Return where a person begins to look at what a provider has."""
+        """Return the addresses where a person starts to look at a provider's resources."""
         if mounted.provider.name == "search":
             return [{"uri": "carrel://search", "address": "/-/search"}]
         schemes = [scheme for scheme in mounted.provider.schemes if may_read(f"{scheme}://")]
@@ -68,7 +69,7 @@ class Home:
         return [{"uri": uri, "address": self._addresses.page(uri)} for uri in roots]
 
     def _not_served(self, served: set[str]) -> list[dict[str, str]]:
-        """Return what is not served and why; a caller with scopes sees what belongs to them."""
+        """Return what is not served and why; a caller with scopes sees only what their scopes cover."""
         left = [one for one in self._desk.choices if one.state != "served" and one.name not in served]
         shown = left if is_unlimited() else [one for one in left if may_read(f"{one.name}://")]
         root = self._desk.config.root
@@ -83,8 +84,10 @@ class Home:
         return {"hosts": rows, "otherHosts": others}
 
 
-def reason(desk: Desk, choice: Choice) -> str:
-    """Return why a provider is served; only a caller on this machine who may do everything sees paths of it."""
+def reason(desk: Desk, name: str, choice: Choice | None) -> str:
+    """Return why a provider is served, or not; only a caller on this machine who may do everything sees its paths."""
+    if choice is None:
+        return _ALWAYS.get(name, "")
     if is_unlimited() and not desk.catalog.is_remote:
         return choice.why
     return without_server_paths(choice.why, desk.config.root)

@@ -1,6 +1,6 @@
 """The hosts of this machine and whether they are connected, as `carrel connect` knows it. Nothing is started."""
 
-from carrel.connect.connecting import find_connection
+from carrel.connect.changes import find_connection
 from carrel.connect.detection import found_hosts
 from carrel.connect.errors import BrokenFile, NotWritten
 from carrel.connect.hosts import HOSTS, HostFacts, Scope

@@ -85,7 +85,7 @@ def spell(leaf: Leaf, form: Form) -> bytes:
 
 
 async def reply_packed(request: Request, status: int, body: bytes, *headers: Header) -> None:
-    """Answer with a body, compressed if the client takes that and it is worth it."""
+    """Answer with a body, compressed if the client accepts that and it saves enough."""
     accepted = request.headers.get(b"accept-encoding", b"").lower()
     if len(body) < _WORTH_PACKING or b"gzip" not in accepted or b"gzip;q=0" in accepted.replace(b" ", b""):
         await request.reply(status, body, *headers, _VARY)

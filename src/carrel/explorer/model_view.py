@@ -1,10 +1,10 @@
-"""The page of what a model gets: the message of a client, and the exact answer of the server."""
+"""The page with the model's view: the message of a client, and the exact answer of the server."""
 
 import json
 
 from carrel.core.tokens import estimate_tokens
 from carrel.explorer import exact
-from carrel.explorer.addresses import Addresses, asked
+from carrel.explorer.addresses import Addresses, address_about
 from carrel.explorer.leaves import Leaf
 from carrel.explorer.rendering.markup import visible_json
 from carrel.server.server import Server
@@ -13,7 +13,7 @@ from carrel.server.server import Server
 def leaf(server: Server, addresses: Addresses, uri: str) -> Leaf:
     """Return the answer of the protocol to a read of a URI; an error is an answer too."""
     answered = exact.answer(server, uri)
-    told = json.loads(answered)
+    answer = json.loads(answered)
     text = answered.decode("utf-8", "replace")
     is_whole = len(text) <= exact.MAX_SHOWN
     view = {
@@ -26,5 +26,5 @@ def leaf(server: Server, addresses: Addresses, uri: str) -> Leaf:
         "address": addresses.page(uri),
         "crumbs": [],
     }
-    as_json, as_md = (asked("model", uri, twin) for twin in (".json", ".md"))
-    return Leaf("model", "As the model sees it", told, as_json, as_md, view)
+    as_json, as_md = (address_about("model", uri, twin) for twin in (".json", ".md"))
+    return Leaf("model", "As the model sees it", answer, as_json, as_md, view)

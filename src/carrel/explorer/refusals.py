@@ -3,7 +3,8 @@
 from typing import Final
 
 from carrel.core.errors import Denied, RequestError
-from carrel.explorer.addresses import Addresses, asked
+from carrel.core.uri import split_query
+from carrel.explorer.addresses import Addresses, address_about
 from carrel.explorer.leaves import Leaf
 from carrel.protocol import wire_errors
 from carrel.transports.http.asgi import Request
@@ -19,14 +20,16 @@ _TITLES: Final = {
     503: "Busy",
     504: "Too slow",
 }
+_RULES: Final = {"scope": "a caller may read only what the scopes of their token cover"}
+"""What the reason of a refusal means, where the refusal itself does not explain it."""
 _KEPT: Final = (b"www-authenticate", b"retry-after")
 
 
 def refusal_leaf(request: Request, error: Failure, uri: str, addresses: Addresses) -> Leaf:
-    """Return the page of an error; what a caller may not read is worded as for every other face."""
+    """Return the page of an error; a refusal has the same words as on every other face."""
     status, body = wire_errors.plain(error)
     rule = _rule(error)
-    explain = asked("explain", uri) if uri else ""
+    explain = address_about("explain", uri) if uri else ""
     found = error.data.get("nearest") if isinstance(error, RequestError) else None
     near = [str(one) for one in found] if isinstance(found, list) else []
     suggested = error.data.get("suggested") if isinstance(error, RequestError) else None
@@ -39,7 +42,7 @@ def refusal_leaf(request: Request, error: Failure, uri: str, addresses: Addresse
         "explain": explain,
         "message": message,
         "near": [(one, addresses.page(one)) for one in near],
-        "crumbs": [],
+        "crumbs": _crumbs(uri, addresses),
     }
     headers = tuple(one for one in plain_refusal(request, error).headers if one[0] in _KEPT)
     data = {**body, **({"uri": uri, "explain": explain} if uri else {}), **({"rule": rule} if rule else {})}
@@ -47,13 +50,22 @@ def refusal_leaf(request: Request, error: Failure, uri: str, addresses: Addresse
     return Leaf("refusal", title, data, "", "", view, status=status, headers=headers, model=uri)
 
 
+def _crumbs(uri: str, addresses: Addresses) -> list[tuple[str, str]]:
+    """Return the folders above a URI, one of which may be served; none for what is no URI, or has a strange form."""
+    bare = split_query(uri)[0]
+    return addresses.crumbs(bare) if "://" in bare and address_about("read", bare) != addresses.page(bare) else []
+
+
 def _rule(error: Failure) -> str:
     if not isinstance(error, Denied):
         return ""
-    return f"{error.explanation} ({error.reason})" if error.explanation != error.reason else error.reason
+    said = _RULES.get(error.reason, error.explanation)
+    return f"{said} ({error.reason})" if said != error.reason else error.reason
 
 
 def stranger_leaf(refusal: Refusal) -> Leaf:
-    """Return the page for a browser that is not let in yet."""
+    """Return the page for a browser without access, or with a link that was used up."""
     view = {"message": refusal.problem, "crumbs": []}
-    return Leaf("stranger", "Not let in", {"error": refusal.problem}, "", "", view, status=401, headers=refusal.headers)
+    title = "This link is used up" if refusal.status == 410 else "No access"
+    told = {"error": refusal.problem}
+    return Leaf("stranger", title, told, "", "", view, status=refusal.status, headers=refusal.headers)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from carrel.app.explaining import failed
+from carrel.app.explanation import failed
 from carrel.catalog.catalog import Part, close_sources
 from carrel.core.errors import CarrelError, RequestError
 from carrel.core.hierarchy import is_root, parent_of
@@ -16,7 +16,7 @@ from carrel.core.model import FOLDER_TYPE, Blob, Item, Page, Reading, Text
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
 from carrel.explorer import exact, folders
-from carrel.explorer.addresses import Addresses, asked
+from carrel.explorer.addresses import Addresses, address_about
 from carrel.explorer.leaves import Leaf
 from carrel.explorer.rendering.markup import Content, Links, visible_json
 from carrel.server.server import Server
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from carrel.explorer.rendering.rendering import Rendering
 
 PART_BYTES: Final = 65_536
-"""What a page shows of a text at once."""
+"""How much of a text a page shows at once."""
 LOG_BYTES: Final = 131_072
-"""The same of a log, whose read returns its end: that is shown whole."""
+"""The same for a log: a read returns its end, which is shown whole."""
 _RANGES: Final = frozenset({"lines", "start", "length"})
+_VIEWS: Final = frozenset({"at", "blame", "diff", "log", "outline"})
+"""Parameters that ask for something else than the file as it is."""
 _FOLDERS_FIRST: Final = ("workspace:",)
-"""Schemes whose folders are listed without a read, which looks into every child."""
+"""Schemes whose folders are listed without a read, because a read opens every child."""
 _TWINS: Final = (".json", ".md")
 _MAX_ITEMS: Final = 20
 
@@ -87,7 +89,7 @@ class Resources:
             "next_address": self._addresses.page(next_page) if next_page else "",
             "is_first": cursor is None,
             "versions": self._versions(uri, is_folder=True),
-            "plot": folders.plot(page.entries, self._addresses),
+            "plot": folders.plot(uri, page.entries, self._addresses),
             "outline": self._outline(uri, page),
         }
         here = uri if cursor is None else with_query(uri, cursor=cursor)
@@ -95,7 +97,7 @@ class Resources:
         return self._leaf("folder", here, data, view, etag, modified_ms)
 
     def _outline(self, uri: str, page: Page) -> str:
-        """Return where the sizes of a folder's folders are shown; empty if it has none, or that is not known."""
+        """Return the address that shows the sizes of subfolders; empty if there are none, or this is not known."""
         has_folders = any(entry.mime_type == FOLDER_TYPE for entry in page.entries)
         named = (one["address"] for one in self._versions(uri, is_folder=True) if one["name"] == "Outline")
         return next(named, "") if has_folders else ""
@@ -122,17 +124,18 @@ class Resources:
             "next": meta.get("dev.carrel/next"),
             "tokens": estimate_tokens(item.text) if isinstance(item, Text) else None,
             "state": _state(meta),
-            **_told(answered),
+            "dropped": meta.get("dev.carrel/dropped-entries") or None,
+            **_outcome(answered),
         }
         view = {
             **self._place(uri),
             **self._model(uri, part, origin, answered),
             "renderings": [self._rendering(uri, one, reading) for one in reading.items[:_MAX_ITEMS]],
             "bare": without(uri, _RANGES),
-            "raw": asked("raw", without(uri, _RANGES)),
-            "versions": self._versions(uri),
+            "raw": address_about("raw", without(uri, _RANGES)),
+            "versions": self._versions(uri, is_text=isinstance(item, Text)),
             "text": item.text if isinstance(item, Text) else "",
-            **self._parts(uri, meta),
+            **self._parts(uri, meta if isinstance(item, Text) else {}),
         }
         return self._leaf("content", uri, data, view, reading.etag or "", reading.last_modified_ms)
 
@@ -153,7 +156,7 @@ class Resources:
         return render(content, self._links())
 
     def _links(self) -> Links:
-        """Return where the resources are that a text names: only those of schemes that the desk has."""
+        """Return functions that turn URIs in a text into addresses; only for schemes that the desk has."""
         schemes = {scheme for mounted in self._catalog.mounted for scheme in mounted.provider.schemes}
 
         def is_here(uri: str) -> bool:
@@ -161,7 +164,7 @@ class Resources:
 
         return Links(
             lambda uri: self._addresses.page(uri) if is_here(uri) else None,
-            lambda uri: asked("raw", uri) if is_here(uri) else None,
+            lambda uri: address_about("raw", uri) if is_here(uri) else None,
         )
 
     def _parts(self, uri: str, meta: Mapping[str, object]) -> dict[str, object]:
@@ -191,10 +194,11 @@ class Resources:
         last = with_query(bare, start=str(max(0, total - PART_BYTES)), length=str(PART_BYTES))
         return self._page(before) if start else "", self._page(last) if start + length < total else ""
 
-    def _versions(self, uri: str, *, is_folder: bool = False) -> list[dict[str, str]]:
-        """Return other views of a file: its outline and, where there is git, its history, blame and last change.
+    def _versions(self, uri: str, *, is_folder: bool = False, is_text: bool = True) -> list[dict[str, str]]:
+        """Return other views of a file: its outline and, where there is git, its history, blame and difference.
 
-        A folder has an outline and a history. The addresses of its views end in a slash, by which they are known.
+        A folder has an outline and a history; bytes have a history. A view that is none of these, such as `?at=HEAD~1`,
+        is named by its query. The addresses of its views end in a slash, by which they are known.
         """
         bare, query = split_query(uri)
         if not bare.startswith("workspace:"):
@@ -204,9 +208,12 @@ class Resources:
             bare = f"{bare.rstrip('/')}/" if not is_root(bare) else bare
             named = [("Folder", ""), ("Outline", "outline"), *([("History", "log")] if has_git else [])]
         else:
-            named = [("File", ""), ("Outline", "outline")]
-            named += [("History", "log"), ("Blame", "blame"), ("Last change", "diff=HEAD~1")] if has_git else []
-        here = (query or "").partition("&")[0]
+            named = [("File", ""), *([("Outline", "outline")] if is_text else [])]
+            with_git = [("History", "log"), ("Blame", "blame"), ("Diff", "diff=HEAD~1")]
+            named += (with_git if is_text else with_git[:1]) if has_git else []
+        here = next((piece for piece in (query or "").split("&") if piece.partition("=")[0] in _VIEWS), "")
+        if here not in (view for _, view in named):
+            named.append((decode_loosely(here), here))
         return [
             {
                 "name": name,
@@ -216,12 +223,12 @@ class Resources:
             for name, view in named
         ]
 
-    # What both have
+    # Folders and contents
 
     def _model(
         self, uri: str, part: str, origin: str, answered: bytes | None = None, *, is_inline: bool = True
     ) -> dict[str, object]:
-        """Return what the page says of the model's view: the exact answer, and what to copy."""
+        """Return the data of the model's view: the exact answer, and the texts to copy."""
         given = (exact.answer(self._server, part) if answered is None else answered) if is_inline else b""
         is_shown = is_inline and len(given) <= exact.MAX_SHOWN
         return {
@@ -233,16 +240,10 @@ class Resources:
 
     def _place(self, uri: str) -> dict[str, object]:
         bare = split_query(uri)[0]
-        return {"crumbs": self._crumbs(bare), "up": "/" if is_root(bare) else self._addresses.page(parent_of(bare))}
-
-    def _crumbs(self, uri: str) -> list[tuple[str, str]]:
-        """Return the name and the address of each folder above, and of the resource itself."""
-        crumbs: list[tuple[str, str]] = []
-        here = uri.rstrip("/") if not is_root(uri) else uri
-        while not is_root(here):
-            crumbs.append((decode_loosely(here.rpartition("/")[2]), self._addresses.page(here)))
-            here = parent_of(here)
-        return [(here, self._addresses.page(here)), *reversed(crumbs)]
+        return {
+            "crumbs": self._addresses.crumbs(bare),
+            "up": "/" if is_root(bare) else self._addresses.page(parent_of(bare)),
+        }
 
     def _leaf(
         self,
@@ -264,10 +265,10 @@ class Resources:
         bare, query = split_query(uri)
         beside = f"{bare}{twin}"
         is_taken = self._is_there(f"{beside}?{query}" if query else beside)
-        return asked("read", uri, twin) if is_taken else self._addresses.page(uri, twin)
+        return address_about("read", uri, twin) if is_taken else self._addresses.page(uri, twin)
 
     def _is_there(self, uri: str) -> bool:
-        """Return whether a resource has a URI, as far as that is known quickly."""
+        """Return whether a resource with this URI exists, as far as that can be found out quickly."""
         try:
             found = self._catalog.find(uri)
             if found.mounted.speed == "blocking":
@@ -291,14 +292,14 @@ def _without_cursor(uri: str) -> tuple[str, str | None]:
     return (without(uri, frozenset({"cursor"})), found[0]) if found else (uri, None)
 
 
-def _told(answered: bytes) -> dict[str, object]:
+def _outcome(answered: bytes) -> dict[str, object]:
     """Return the result or the error of an answer, for the data of a page."""
-    told = json.loads(answered)
-    return {name: told[name] for name in ("result", "error") if name in told}
+    answer = json.loads(answered)
+    return {name: answer[name] for name in ("result", "error") if name in answer}
 
 
 def _state(meta: Mapping[str, object]) -> str | None:
-    """Return whether the program that writes a log still runs, or how it ended; None for what is no log."""
+    """Return whether the program that writes a log still runs, or how it ended; None if this is not a log."""
     state, code = meta.get("dev.carrel/state"), meta.get("dev.carrel/exit-code")
     return None if not isinstance(state, str) else f"{state} {code}" if isinstance(code, int) else state
 

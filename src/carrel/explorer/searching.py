@@ -12,9 +12,9 @@ from carrel.search import rendering, requests
 from carrel.server.server import Server
 
 _BUDGET: Final = 12_000
-"""Tokens of one page of hits: a person reads more than a model is given at once."""
+"""Tokens of one page of hits: a person gets more at once than a model."""
 _FAR: Final = 400
-"""Lines that surely stand in the first part of a text."""
+"""Lines that are certainly in the first part of a text."""
 _BEFORE: Final = 40
 _AFTER: Final = 400
 _OWN: Final = frozenset({"scheme", "path"})
@@ -28,7 +28,7 @@ class SearchPage:
         self._addresses = addresses
 
     def leaf(self, raw_query: bytes) -> Leaf:
-        """Return the hits of a query; a query that is not understood says why."""
+        """Return the hits of a query; for an invalid query, the reason."""
         given = pairs(raw_query.replace(b"+", b"%20").decode("utf-8", "replace"))
         wanted = {name: value for name, value in given if value}
         query, scheme, path = wanted.get("q", ""), wanted.get("scheme", wanted.get("in", "")), wanted.get("path", "")
@@ -80,8 +80,7 @@ class SearchPage:
             "uri": uri,
             "name": bare,
             "address": self._line_address(bare, line) if isinstance(line, int) else address,
-            "definition": hit.get("definition", ""),
-            "title": hit.get("title", ""),
+            "said": hit.get("definition") or ("" if bare.endswith(str(hit.get("title", ""))) else hit["title"]),
             "tokens": hit.get("tokens"),
             "lines": [
                 (one["line"], self._line_address(bare, one["line"]), _marked(str(one["text"]), _marks(one)))
@@ -90,7 +89,7 @@ class SearchPage:
         }
 
     def _line_address(self, uri: str, line: object) -> str:
-        """Return the address of a line; of one far down, in the part of the text around it."""
+        """Return the address of a line; if it is far down, in the part of the text around it."""
         if isinstance(line, int) and line > _FAR:
             uri = with_query(uri, lines=f"{line - _BEFORE}-{line + _AFTER}")
         return f"{self._addresses.page(uri)}#L{line}"

@@ -1,4 +1,4 @@
-"""What the providers say of themselves: how many entries, the last change, their health. None may hold up a page."""
+"""What the providers report: their number of entries, last change and health. A slow one does not delay a page."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ _COUNTING_S: Final = 0.08
 
 
 class Surveyed(Value, frozen=True):
-    """What one provider says. `is_more` if not all entries were counted; `health` has `problems` and `left_out`."""
+    """What one provider reports. `is_more` if not all entries were counted; `health` has `problems` and `left_out`."""
 
     entries: int = 0
     is_more: bool = False
@@ -42,7 +42,7 @@ class Survey:
         self._calls = BoundedCalls("the explorer", _WITHIN_S)
 
     def ask(self, providers: Sequence[Mounted]) -> dict[str, Surveyed]:
-        """Return what each provider says; one that is late or fails says only that."""
+        """Return what each provider reports; for one that is late or fails, only that."""
         found = self._calls.ask({one.provider.name: partial(self._look, one) for one in providers})
         late = Surveyed(health={"problems": ["does not answer in time"]}, is_more=True)
         return {one.provider.name: found.get(one.provider.name, late) for one in providers}
@@ -64,7 +64,7 @@ class Survey:
 
     def _health(self, mounted: Mounted) -> dict[str, object]:
         if "health" not in mounted.overrides or not may_see_all(mounted.provider.schemes):
-            return {}  # it may name what the caller may not read
+            return {}  # it may name resources that the caller may not read
         try:
             facts = attempt(f"asking {mounted.provider.name}", mounted.provider.health)
         except CarrelError:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -12,6 +13,8 @@ from markupsafe import escape
 from carrel.core.hashing import blake2b
 from carrel.core.isotime import iso
 from carrel.core.uri import QUERY_SAFE, quote
+from carrel.explorer.addresses import short_name
+from carrel.explorer.rendering.amounts import count, size
 from carrel.explorer.rendering.markup import Html, element, join, visible
 
 FOLDER: Final = os.path.dirname(__file__)
@@ -22,10 +25,7 @@ STATIC: Final = {
     "reading.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-"""What the pages need beside themselves."""
-
-_STEP: Final = 1_000
-_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+"""The files that pages load."""
 
 
 @cache
@@ -40,16 +40,15 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
-        size=size, count=count, iso=iso, day=day, fenced=fenced, urlquote=urlquote, exactly=escape, coded=coded
-    )
+    made.filters.update(size=size, count=count, iso=iso, day=day, fenced=fenced, urlquote=urlquote)
+    made.filters.update(exactly=escape, coded=coded, columns=columns, short_name=short_name)
     made.globals["static"] = static_address
     return made
 
 
 @pass_eval_context
 def _shown(context: EvalContext, value: object) -> object:
-    """Return what a page shows of a foreign text; data in Markdown, and HTML, stay as they are.
+    """Return a foreign text as a page shows it; data in Markdown, and HTML, are not changed.
 
     `|exactly` is for what a form sends back.
     """
@@ -57,26 +56,16 @@ def _shown(context: EvalContext, value: object) -> object:
 
 
 def coded(text: str) -> Html:
-    """Return a sentence in which what stands between backticks is code."""
+    """Return a sentence in which text between backticks is shown as code."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
         return join((text,))
     return join(element("code", piece) if at % 2 else piece for at, piece in enumerate(pieces))
 
 
-def size(octets: int | None) -> str:
-    """Return a number of bytes for people."""
-    if octets is None:
-        return ""
-    amount, unit = float(octets), 0
-    while amount >= _STEP and unit < len(_UNITS) - 1:
-        amount, unit = amount / _STEP, unit + 1
-    return f"{octets} B" if not unit else f"{amount:.1f} {_UNITS[unit]}"
-
-
-def count(number: int | None) -> str:
-    """Return a number for people, with thin spaces between thousands."""
-    return "" if number is None else f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+def columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the names in any of some rows, in their order."""
+    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def day(time_ms: int) -> str:

@@ -99,11 +99,19 @@ def test_a_commit_without_changes_and_without_a_message_is_shown() -> None:
 
 
 @pytest.mark.slow
+def test_a_sentence_instead_of_a_patch_is_no_line_of_code() -> None:
+    parsed = show("No differences.\n")
+
+    assert parsed.all("pre") == []
+    assert parsed.text.strip() == "No differences."
+
+
+@pytest.mark.slow
 def test_lines_that_are_too_many_are_counted() -> None:
     parsed = show("diff --git a/a b/a\n@@ -0,0 +1,30000 @@\n" + "+x\n" * 30_000)
 
     assert len(parsed.all("span", "add")) == MAX_LINES - 2
-    assert "10,002 more lines are not shown here." in parsed.text
+    assert "10\u202f002 more lines are not shown here." in parsed.text
 
 
 PIECES = ("diff --git a/x b/x\n", "@@ -1,2 +3,4 @@", "+", "-", " ", "\n", "<", "&", "commit ", "a", "\\")

@@ -270,3 +270,10 @@ def test_many_headings_of_one_name_take_no_longer_than_others() -> None:
 
 def test_the_words_of_a_document_are_there() -> None:
     assert visible("Tromsø — 今日") in show("# Tromsø — 今日").text
+
+
+def test_a_wide_table_scrolls_and_keys_reach_it() -> None:
+    made = laid_out("| a | b |\n| --- | --- |\n| 1 | 2 |\n", "workspace:///a.md", LINKS)
+
+    assert '<div class="grid scroll" role="group" tabindex="0" aria-label="Table"><table>' in made
+    assert made.count("<div") == made.count("</div>") == 1

@@ -58,7 +58,7 @@ def test_the_children_of_a_folder_have_bars_with_all_that_is_in_them() -> None:
     parsed = read(sizes(content(FOLDER, "workspace:///src?outline"), LINKS))
 
     assert [text_of(one) for one in parsed.all("th")[3:]] == ["__init__.py", "lib/"]
-    assert [text_of(one) for one in parsed.all("td", "right")] == ["665 bytes", "300 bytes"]
+    assert [text_of(one) for one in parsed.all("td", "right")] == ["665 B", "300 B"]
     assert parsed.addresses() == ["/workspace/src/__init__.py", "/workspace/src/lib"]
 
 

@@ -88,7 +88,8 @@ def test_columns_have_a_title_a_description_and_a_table() -> None:
     assert picture.get("aria-labelledby") == "errors-title errors-desc"
     assert text_of(parsed.all("title")[0]) == "Errors over time"
     assert text_of(parsed.all("desc")[0]) == (
-        "3 errors, 1 warning, from 2026-11-18 12:00:00Z to 2026-11-18 12:02:05Z; at most 2 in 5 seconds."
+        "3 errors, 1 warning, from 2026-11-18 12:00:00Z to 2026-11-18 12:02:05Z. "
+        "A column is 5 seconds, the highest has 2."
     )
     assert [text_of(one) for one in parsed.all("td")] == ["2", "0", "1", "1"]
     assert [one.get("height") for one in parsed.all("rect")] == ["100.00", "50.00", "50.00"]

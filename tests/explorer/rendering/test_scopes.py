@@ -49,7 +49,14 @@ def test_every_scope_is_linked_with_its_title_and_status() -> None:
         "in progress", "done", "todo", "blocked", "todo", "planning",
     ]  # fmt: skip
     assert "(truncated)" in parsed.text
-    assert parsed.addresses()[-1] == "/scopes/tree/project-alpha%3Fskip=2"
+    assert "/scopes/tree/project-alpha%3Fskip=2" in parsed.addresses()
+
+
+def test_a_tree_leads_to_the_same_tree_with_more_levels() -> None:
+    whole = read(render_tree(content(TREE, "scopes://tree/project-alpha?depth=5"), LINKS))
+
+    assert tree(TREE).addresses()[-1] == "/scopes/tree/project-alpha%3Fdepth=5"
+    assert not any("depth" in address for address in whole.addresses())
 
 
 def test_what_has_children_folds_and_two_levels_are_open() -> None:

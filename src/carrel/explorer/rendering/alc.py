@@ -3,6 +3,7 @@
 from typing import Final
 
 from carrel.core.uri import quote
+from carrel.explorer.rendering import amounts
 from carrel.explorer.rendering.json_tree import (
     Members,
     NotReadable,
@@ -57,7 +58,11 @@ def _index(value: object, links: Links) -> Html:
     rows = [_index_row(one, links) for one in listed[:MAX_ROWS]]
     head = element("tr", *(element("th", name, scope="col") for name in ("Package", "Version", "Kind", "What it does")))
     table = element("table", element("thead", head), element("tbody", *rows), class_="data")
-    more = [note(f"{len(listed) - MAX_ROWS:,} more packages are not shown.")] if len(listed) > MAX_ROWS else []
+    more = (
+        [note(f"{amounts.count(len(listed) - MAX_ROWS)} more packages are not shown.")]
+        if len(listed) > MAX_ROWS
+        else []
+    )
     return join((table, *more))
 
 
@@ -92,7 +97,7 @@ def _session(value: object) -> Html:
         for one in turns[:MAX_ROWS]
     ]
     about = facts((("Session", text_in(value, "session_id")), ("Strategy", text_in(value, "strategy"))))
-    more = [note(f"{len(turns) - MAX_ROWS:,} more turns are not shown.")] if len(turns) > MAX_ROWS else []
+    more = [note(f"{amounts.count(len(turns) - MAX_ROWS)} more turns are not shown.")] if len(turns) > MAX_ROWS else []
     return element("div", about, *shown, *more, class_="turns")
 
 

@@ -17,6 +17,7 @@ from pygments.lexers.data import YamlLexer, YamlLexerContext
 from pygments.token import Token, _TokenType
 
 from carrel.core.uri import decode_loosely, split_query
+from carrel.explorer.rendering.lines import numbered, width
 from carrel.explorer.rendering.markup import Content, Html, element, escape, scrolling, visible
 from carrel.files.file_types import known_type
 from carrel.search.languages import ALIASES
@@ -28,9 +29,9 @@ MAX_LINE: Final = 5_000
 WINDOW: Final = 4_096
 """Characters that an expression may look at."""
 DEADLINE_S: Final = 0.3
-"""Seconds of this thread's own work, so that a busy machine shows the same colours."""
+"""Seconds of this thread's processor time, so that a busy machine shows the same colours."""
 _STEPS: Final = 64
-"""Steps between two looks at the clock."""
+"""Steps between two checks of the clock."""
 
 _BY_TYPE: Final = {
     "application/json": "json",
@@ -145,32 +146,13 @@ def render_code(content: Content) -> Html:
     """Return a text with line numbers, and colours if its language is known."""
     text = content.text or ""
     lines = coloured_lines(text, language_of(content))
-    return scrolling("Text", "code", element("pre", element("code", numbered(lines, content.first_line))))
+    shown = element("pre", element("code", numbered(lines, content.first_line)))
+    return scrolling("Text", f"code{width(content)}", shown)
 
 
 def render_block(text: str, language: str | None) -> Html:
     """Return a piece of code without line numbers, as in the middle of a document."""
     return scrolling("Code", "block", element("pre", element("code", Html("\n".join(coloured_lines(text, language))))))
-
-
-def numbered(lines: list[Html], first: int, levels: list[str] | None = None) -> Html:
-    """Return lines with numbers that can be linked to, as `#L40`; the text in them is exactly that of the lines.
-
-    `levels` are those of the lines of a log: words of this package, or empty. Where `first` is 0, the numbers are not
-    known and not shown.
-    """
-    shown = []
-    for at, line in enumerate(lines):
-        number = first + at
-        level = levels[at] if levels else ""
-        own = f'l level-{level}" data-level="{level}' if level else "l"
-        anchor = f'<a class="n" href="#L{number}" data-n="{number}" tabindex="-1" aria-hidden="true"></a>'
-        shown.append(
-            f'<span class="{own}" id="L{number}">{anchor}{line}</span>'
-            if first
-            else f'<span class="{own}">{line}</span>'
-        )
-    return Html("\n".join(shown))
 
 
 def coloured_lines(text: str, language: str | None) -> list[Html]:
@@ -213,7 +195,7 @@ def _lexer(language: str) -> Lexer:
 
 
 def _pieces(text: str, lexer: Lexer) -> Iterator[Piece]:
-    """Yield the tokens of a text; after the deadline, the rest as one that is plain. Together they are the text."""
+    """Yield the tokens of a text; after the deadline, the rest as one plain token. Joined, they are the whole text."""
     until = thread_time() + DEADLINE_S
     at = 0
     for count, (start, kind, value) in enumerate(_tokens(text, lexer, until), 1):
@@ -249,7 +231,7 @@ class _WindowContext(LexerContext):
 
 
 class _YamlWindow(_WindowContext, YamlLexerContext):
-    """The same for YAML, whose lexer also keeps how far lines are indented."""
+    """The same for YAML, whose lexer also records the indentation of lines."""
 
 
 def _regex_tokens(text: str, lexer: RegexLexer, until: float) -> Iterator[_Place]:

@@ -1,4 +1,4 @@
-"""Differences and commits: lines that came and went, by file, with the numbers they had and have.
+"""Differences and commits: added and removed lines, by file, with their old and new numbers.
 
 The text that is shown is the text that was read. A patch that is not well formed only has fewer colours.
 """
@@ -9,6 +9,7 @@ from typing import Final
 
 from carrel.core.record import Value
 from carrel.core.uri import PATH_SAFE, quote
+from carrel.explorer.rendering import amounts
 from carrel.explorer.rendering.markup import (
     Content,
     Html,
@@ -43,8 +44,11 @@ class _Numbers(Value, frozen=True):
 
 
 def render_diff(content: Content, links: Links) -> Html:
-    """Return a patch, one section for each file."""
-    return join(_sections(visible(content.text or ""), links))
+    """Return a patch, one section for each file; a single line is a sentence and no patch."""
+    text = visible(content.text or "")
+    if "\n" not in text.strip():
+        return note(text.strip())  # such as "No differences."
+    return join(_sections(text, links))
 
 
 def render_commit(content: Content, links: Links) -> Html:
@@ -85,11 +89,11 @@ def _sections(text: str, links: Links) -> Iterator[Html]:
         if end > start:
             yield _section(lines[start:end], links)
     if more > 0:
-        yield note(f"{more:,} more lines are not shown here.")
+        yield note(f"{amounts.count(more)} more lines are not shown here.")
 
 
 def _section(lines: list[str], links: Links) -> Html:
-    """Return the patch of one file, or text that belongs to none."""
+    """Return the patch of one file, or text that belongs to no file."""
     named = _FILE.fullmatch(lines[0])
     rows = list(_rows(lines))
     shown = scrolling("Difference", "code diff", element("pre", element("code", Html("\n".join(rows)))))

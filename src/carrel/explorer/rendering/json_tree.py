@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.explorer.rendering import amounts
 from carrel.explorer.rendering.code import render_code
 from carrel.explorer.rendering.markup import Content, Html, Links, element, escape, join, link, note
 
@@ -12,7 +13,7 @@ MAX_VALUES: Final = 5_000
 """Values that are shown; the rest is counted."""
 MAX_DEPTH: Final = 60
 MAX_TEXT: Final = 1_000_000
-MAX_OPEN: Final = 50
+MAX_OPEN: Final = 200
 """Members of an object or array that is not folded at first."""
 _OPEN_DEPTH: Final = 2
 _MAX_LINES: Final = 1_000
@@ -54,7 +55,7 @@ def parse(text: str) -> object:
 
 
 def member(value: object, *names: str) -> object:
-    """Return a member of nested objects; None if there is no such one."""
+    """Return a member of nested objects; None if it does not exist."""
     for name in names:
         pairs = value.pairs if isinstance(value, Members) else ()
         value = next((given for known, given in pairs if known == name), None)
@@ -75,7 +76,7 @@ def is_object(value: object) -> bool:
 
 
 def render_json(content: Content, links: Links) -> Html:
-    """Return a JSON text as a tree; a part of one, or a text that is none, as it is, with the reason."""
+    """Return a JSON text as a tree; a part of JSON, or other text, is shown unchanged, with the reason."""
     if not content.is_whole:
         return join((note("This is shown as text: it is only a part of the JSON."), render_code(content)))
     try:
@@ -97,7 +98,9 @@ def render_json_lines(content: Content, links: Links) -> Html:
         except NotReadable:
             shown = element("code", line)
         rows.append(element("li", shown, id=f"L{at}"))
-    more = [note(f"{len(lines) - _MAX_LINES:,} more lines are not shown.")] if len(lines) > _MAX_LINES else []
+    more = (
+        [note(f"{amounts.count(len(lines) - _MAX_LINES)} more lines are not shown.")] if len(lines) > _MAX_LINES else []
+    )
     return element("div", element("ol", *rows, start=content.first_line), *more, class_="json lines")
 
 
@@ -105,7 +108,7 @@ def tree(value: object, links: Links) -> Html:
     """Return a value as a tree."""
     budget = _Budget()
     shown = _Tree(links, budget).value(value, 0)
-    more = [note(f"Only the first {MAX_VALUES:,} values are shown.")] if budget.left <= 0 else []
+    more = [note(f"Only the first {amounts.count(MAX_VALUES)} values are shown.")] if budget.left <= 0 else []
     return element("div", shown, *more, class_="json")
 
 
@@ -146,13 +149,13 @@ class _Tree:
         start, end, noun = ("{", "}", "member") if is_map else ("[", "]", "item")
         if not count:
             return join((before, escape(start + end)))
-        said = element("small", f"{count:,} {noun}{'s' if count > 1 else ''}")
+        said = element("small", f"{amounts.count(count)} {noun}{'s' if count > 1 else ''}")
         head = element("summary", before, start, Html(" "), said)
         if depth >= MAX_DEPTH:
             return join((before, escape(f"{start}…{end} "), said))
         rows = list(self._rows(value, depth + 1))
         left = count - len(rows)
-        rows += [element("li", f"… {left:,} more", class_="note")] if left else []
+        rows += [element("li", f"… {amounts.count(left)} more", class_="note")] if left else []
         is_open = depth < _OPEN_DEPTH and count <= MAX_OPEN
         return element("details", head, element("ul", *rows), escape(end), open=is_open)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from carrel.explorer.rendering.code import numbered
+from carrel.explorer.rendering.lines import numbered, width
 from carrel.explorer.rendering.markup import Content, Html, element, escape, join, scrolling
 from carrel.outline.log import TIME, level_of, looks_like_log
 
@@ -47,9 +47,8 @@ def _begins_with_times(text: str) -> bool:
 
 def render_log(content: Content) -> Html:
     """Return a log; its lines are in an element with the class `log`, ready for more."""
-    return scrolling(
-        "Log", "code log", element("pre", element("code", log_lines(content.text or "", content.first_line)))
-    )
+    shown = element("pre", element("code", log_lines(content.text or "", content.first_line)))
+    return scrolling("Log", f"code log{width(content)}", shown)
 
 
 def log_lines(text: str, first: int) -> Html:
@@ -64,18 +63,18 @@ def split_lines(text: str) -> list[str]:
 
 
 def level(line: str) -> str:
-    """Return the level of a line, one of `LEVELS`; empty if it does not say."""
+    """Return the level of a line, one of `LEVELS`; empty if it names none."""
     start = plain(line[:MAX_LOOKED_AT])
     return level_of(start) or ("info" if _INFO.search(start) else "debug" if _DEBUG.search(start) else "")
 
 
 def plain(text: str) -> str:
-    """Return a text without the sequences that a terminal obeys."""
+    """Return a text without the escape sequences of terminals."""
     return _ESCAPE.sub("", text) if "\x1b" in text else text
 
 
 def time_of(line: str) -> datetime | None:
-    """Return the time at the start of a line, in UTC if it does not say otherwise; None if there is no whole one."""
+    """Return the time at the start of a line, in UTC if it names no zone; None if there is no complete time."""
     found = _WHOLE_TIME.match(plain(line[:200]))
     if found is None:
         return None

@@ -30,6 +30,7 @@ from carrel.explorer.rendering.markup import (
     join,
     note,
     outside,
+    scrolling,
     visible,
 )
 
@@ -64,6 +65,8 @@ _PICTURE: Final = re.compile(r'<img((?: [a-z]+="[^"]*")*)>')
 _ALT: Final = re.compile(r' alt="([^"]*)"')
 _NOT_IN_SLUG: Final = re.compile(r"[^\w\- ]")
 _ALIGNED: Final = {"text-align:right": "right", "text-align:center": "center"}
+_SCROLL: Final = scrolling("Table", "grid").removesuffix("</div>")
+"""What a table stands in: it may be wider than the page. What the cleaner lets through is balanced."""
 _TASKS: Final = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
@@ -137,10 +140,11 @@ class _Layout:
             id_prefix=PREFIX,
             allowed_classes={"td": {"right", "center"}, "th": {"right", "center"}},
         )
-        # The page has a heading of its own above: those of the document begin one level below it.
+        # The page has its own heading above: the headings of the document begin one level below it.
         lowered = _HEADING.sub(lambda found: f"{found[1]}{max(2, int(found[2]) + levels)}", made)
         shown = _PICTURE.sub(_without_source, visible(lowered))
-        return Html(re.sub(rf"<pre>{self._mark}(\d+)</pre>", lambda found: self._kept[int(found[1])], shown))
+        scrolled = shown.replace("<table", f"{_SCROLL}<table").replace("</table>", "</table></div>")
+        return Html(re.sub(rf"<pre>{self._mark}(\d+)</pre>", lambda found: self._kept[int(found[1])], scrolled))
 
     # Tokens
 
@@ -189,12 +193,12 @@ class _Layout:
                 yield token
 
     def _marked(self, target: str) -> str:
-        """Return a target of which the cleaner keeps desk links: it does not know their schemes."""
+        """Return a link target in a form that the cleaner keeps: it does not know the schemes of the desk."""
         address = self._links.page(target) if "://" in target and not is_web(target) else None
         return f"/{self._mark}{address}" if address else target
 
     def _picture(self, token: Token, *, is_linked: bool) -> Token:
-        """Return a picture; one of another server as a link to it, or as its words inside a link."""
+        """Return a picture; one from another server as a link to it, or, inside a link, as its text."""
         source = str(token.attrGet("src") or "")
         if not is_web(source):
             token.attrSet("src", source)
@@ -289,7 +293,7 @@ def _mark_task(token: Token) -> None:
 
 
 def _without_source(found: re.Match[str]) -> str:
-    """Return a picture that may be loaded as it is, and the words for any other."""
+    """Return a picture that may be loaded unchanged, and the text in place of any other."""
     if ' src="' in found[1]:
         return f'<img loading="lazy"{found[1]}>' if ' alt="' in found[1] else f'<img loading="lazy" alt=""{found[1]}>'
     alt = _ALT.search(found[1])

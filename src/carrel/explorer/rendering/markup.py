@@ -1,6 +1,6 @@
 """Build HTML from foreign text: one table of the tags and attributes that may occur, one way to escape.
 
-Control characters, direction controls and lone surrogates cannot stand in a page, or would lie about what is there.
+Control characters, direction controls and lone surrogates are not allowed in a page, or would hide what is there.
 They are shown as escapes such as `\\x1b`, as on a terminal.
 """
 
@@ -60,7 +60,7 @@ class Html(str):
     __slots__ = ()
 
     def __html__(self) -> str:
-        """Return it: this is how template engines ask."""
+        """Return it; template engines call this."""
         return str(self)
 
 
@@ -100,12 +100,12 @@ class Content(Value, frozen=True):
 
 
 def visible(text: str) -> str:
-    """Return a text as it is shown: line ends are newlines, and what cannot be shown is spelled as an escape."""
+    """Return a text as it is shown: line ends become newlines, and invisible characters become escapes."""
     return text if text.isprintable() else _HIDDEN.sub(_spell, text.replace("\r\n", "\n"))
 
 
 def visible_json(text: str) -> str:
-    """Return JSON that means the same, in which everything can be seen."""
+    """Return equal JSON in which every invisible character is an escape."""
     return text if text.isprintable() else _HIDDEN.sub(lambda found: _json_escapes(found[0]), text)
 
 
@@ -161,7 +161,7 @@ def scrolling(label: str, class_: str, *children: str) -> Html:
 
 
 def is_web(address: str) -> bool:
-    """Return whether an address leads to the web or to a mailbox: the only ones outside the desk that are linked."""
+    """Return whether an address leads to the web or to a mailbox: no other address outside the desk is linked."""
     return _WEB.fullmatch(address) is not None
 
 
@@ -173,7 +173,7 @@ def link(uri: str, links: Links, text: str = "", class_: str | None = None) -> H
 
 
 def outside(address: str, *children: str) -> Html:
-    """Return a link that leaves this server and tells the other side nothing about it."""
+    """Return a link that leaves this server and sends no referrer."""
     return element("a", *children, href=address, rel="noopener noreferrer") if is_web(address) else join(children)
 
 

@@ -7,13 +7,14 @@ no script of it and loads nothing else. Its text stands below.
 from typing import Final
 
 from carrel.core.uri import decode_loosely, split_query
+from carrel.explorer.rendering.amounts import count
 from carrel.explorer.rendering.code import render_code
 from carrel.explorer.rendering.markup import Content, Html, Links, element, facts, join
 
 PICTURES: Final = frozenset(
     {"image/avif", "image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp", "image/x-icon"}
 )
-"""Types that every browser of today shows."""
+"""Types that all current browsers show."""
 
 
 def render_picture(content: Content, links: Links) -> Html:
@@ -32,10 +33,10 @@ def render_svg(content: Content, links: Links) -> Html:
 
 
 def render_binary(content: Content, links: Links) -> Html:
-    """Return what is known of a file that is not text, and where to get it."""
+    """Return the facts about a file that is not text, and where to download it."""
     source = links.raw(content.uri)
     get = element("a", f"Download {_name(content)}", href=source, download=_name(content)) if source else Html("")
-    size = "" if content.size is None else f"{content.size:,} bytes"
+    size = "" if content.size is None else f"{count(content.size)} bytes"
     return facts((("Type", content.mime_type or "not known"), ("Size", size), ("File", get)))
 
 

@@ -4,17 +4,18 @@ import re
 from typing import Final
 
 from carrel.core.uri import decode_loosely
+from carrel.explorer.rendering.amounts import size
 from carrel.explorer.rendering.markup import Content, Html, Links, element, escape, join, link, scrolling, visible
 from carrel.explorer.rendering.plots import Bar, bars
 
 MAX_ROWS: Final = 10_000
 _HEAD: Final = re.compile(r"([a-z][a-z0-9+.-]*://\S*) \(.*\)")
 _PART: Final = re.compile(r"(.* )(\?lines=\d{1,9}-\d{1,9})")
-_CHILD: Final = re.compile(r"( {0,64})(?:(\d{1,9}) files, )?(?:(\d{1,18}) bytes )?(\S+)(\?outline)")
+_CHILD: Final = re.compile(r"( {0,64})(?:(\d{1,9}) files?, )?(?:(\d{1,18}) bytes? )?(\S+)(\?outline)")
 
 
 def is_outline(content: Content) -> bool:
-    """Return whether a text is an outline: it was asked for as one, and begins with what it is one of."""
+    """Return whether a text is an outline: its URI asks for one, and it begins with the URI of its resource."""
     query = content.uri.partition("?")[2]
     names = [piece.partition("=")[0] for piece in query.split("&")]
     first = visible((content.text or "").partition("\n")[0])
@@ -38,7 +39,7 @@ def sizes(content: Content, links: Links) -> Html:
     found = _HEAD.fullmatch(head)
     children = [_CHILD.fullmatch(row) for row in rows]
     things = [
-        Bar(_label(child), int(child[3]), f"{int(child[3]):,} bytes", links.page(f"{found[1]}{child[4]}"))
+        Bar(_label(child), int(child[3]), size(int(child[3])), links.page(f"{found[1]}{child[4]}"))
         for child in children
         if found and child and child[3] and not child[1]
     ]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.explorer.rendering import amounts
 from carrel.explorer.rendering.logs import level, split_lines, time_of
 from carrel.explorer.rendering.markup import Html, element, escape
 
@@ -55,8 +56,9 @@ def bars(title: str, things: Iterable[Bar], what: str = "Size") -> Html:
     rows = [_bar(bar, most) for bar in shown]
     if rest:
         left = sum(bar.value for bar in rest)
-        rows.append(_bar(Bar(f"{len(rest):,} more", left, f"{left:,}"), most))
-    head = element("tr", *(element("th", name, scope="col") for name in ("Name", what, "Part of the largest")))
+        rows.append(_bar(Bar(f"{amounts.count(len(rest))} more", left, amounts.count(left)), most))
+    names = (("Name", None), (what, "right"), ("Relative size", None))
+    head = element("tr", *(element("th", name, scope="col", class_=class_) for name, class_ in names))
     table = element("table", element("caption", title), element("thead", head), element("tbody", *rows))
     return element("div", table, class_="plot bars")
 
@@ -71,7 +73,7 @@ def _bar(bar: Bar, most: int) -> Html:
         class_="bar",
     )
     name = element("a", bar.label, href=bar.address) if bar.address else escape(bar.label)
-    size = element("td", bar.words or f"{bar.value:,}", class_="right")
+    size = element("td", bar.words or amounts.count(bar.value), class_="right")
     return element("tr", element("th", name, scope="row"), size, element("td", picture))
 
 
@@ -111,7 +113,8 @@ def columns(title: str, made: Columns, id_: str) -> Html:
     totals = [sum(made.counts[name][at] for name in names) for at in range(size)]
     most = max(1, *totals)
     said = ", ".join(_counted(sum(made.counts[name]), name) for name in names)
-    about = f"{said}, from {made.begin(0)} to {made.begin(size)}; at most {most:,} in {_step_words(made.step_s)}."
+    peak = f"A column is {_step_words(made.step_s)}, the highest has {amounts.count(most)}"
+    about = f"{said}, from {made.begin(0)} to {made.begin(size)}. {peak}."
     drawn = [_column(made, names, at, most) for at in range(size) if totals[at]]
     picture = element(
         "svg",
@@ -146,7 +149,7 @@ def _column(made: Columns, names: Sequence[str], at: int, most: int) -> Html:
 
 def _counted(count: int, name: str) -> str:
     """Return a number with what it counts; `name` is a plural that ends in `s`."""
-    return f"{count:,} {name if count != 1 else name.removesuffix('s')}"
+    return f"{amounts.count(count)} {name if count != 1 else name.removesuffix('s')}"
 
 
 def _class_of(name: str) -> str:
@@ -159,7 +162,7 @@ def _numbers(made: Columns, totals: Sequence[int]) -> Html:
         element(
             "tr",
             element("th", made.begin(at), scope="row"),
-            *(element("td", f"{counts[at]:,}", class_="right") for counts in made.counts.values()),
+            *(element("td", amounts.count(counts[at]), class_="right") for counts in made.counts.values()),
         )
         for at, total in enumerate(totals)
         if total
@@ -177,7 +180,7 @@ def _step_words(step_s: int) -> str:
 
 
 def errors_over_time(text: str, id_: str = "errors") -> Html:
-    """Return errors and warnings of a log over time; nothing if its lines have no times, or all are well."""
+    """Return errors and warnings of a log over time; nothing if its lines have no times, or there are none."""
     times: dict[str, list[datetime]] = {"errors": [], "warnings": []}
     bounds: list[datetime] = []
     for line in split_lines(text):

@@ -1,4 +1,4 @@
-"""Choose how to show what a read returned, by its scheme, its MIME type and the question in its URI."""
+"""Choose how to show what a read returned, by its scheme, its MIME type and the query of its URI."""
 
 from collections.abc import Callable
 from typing import Final
@@ -56,7 +56,7 @@ class Rendering(Value, frozen=True):
 
 
 def render(content: Content, links: Links, *, as_text: bool = False) -> Rendering:
-    """Return a content as HTML; with `as_text`, its source and not what it means."""
+    """Return a content as HTML; with `as_text`, its source text."""
     kind = kind_of(content)
     if as_text and content.text is not None:
         kind = "code"
@@ -95,11 +95,11 @@ _BY_TYPE: Final = {
 
 
 def _by_question(content: Content) -> str:
-    """Return the kind of a text about the past of a file, which is asked for with `?blame` or `?log`."""
-    asked = {piece.partition("=")[0] for piece in (split_query(content.uri)[1] or "").split("&")}
+    """Return the kind of a text about the history of a file, which `?blame` and `?log` request."""
+    names = {piece.partition("=")[0] for piece in (split_query(content.uri)[1] or "").split("&")}
     if content.scheme != "workspace" or content.type != "text/plain":
         return ""
-    return "blame" if "blame" in asked else "commits" if "log" in asked else ""
+    return "blame" if "blame" in names else "commits" if "log" in names else ""
 
 
 def _of_git(content: Content) -> str:

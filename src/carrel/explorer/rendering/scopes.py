@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.core.uri import split_query
+from carrel.explorer.rendering import amounts
 from carrel.explorer.rendering.json_tree import NotReadable, member, parse, render_json, text_in
 from carrel.explorer.rendering.markup import Content, Html, Links, element, escape, facts, join, link, note, visible
 
 MAX_NODES: Final = 10_000
 MAX_CHILDREN: Final = 1_000
+MAX_DEPTH: Final = 5
 STATUSES: Final = ("PLANNING", "TODO", "IN_PROGRESS", "BLOCKED", "DONE", "ARCHIVED")
 
 _LINE: Final = re.compile(r"((?:│   |    ){0,64})(├── |└── )?([a-z][a-z0-9_-]{0,200}) \((.*)\) \[([A-Z_]{1,40})\](.*)")
@@ -30,8 +33,20 @@ def render_tree(content: Content, links: Links) -> Html:
     """Return a tree of scopes; the first two levels are open."""
     lines = visible(content.text or "").removesuffix("\n").split("\n")
     nodes = [_node(line) for line in lines[:MAX_NODES]]
-    more = [note(f"{len(lines) - MAX_NODES:,} more lines are not shown.")] if len(lines) > MAX_NODES else []
-    return element("div", Html("".join(_list(nodes, links))), *more, class_="scopes")
+    more = (
+        [note(f"{amounts.count(len(lines) - MAX_NODES)} more lines are not shown.")] if len(lines) > MAX_NODES else []
+    )
+    deeper = [_deeper(content.uri, links)] if len(nodes) > 1 else []
+    return element("div", Html("".join(_list(nodes, links))), *more, *deeper, class_="scopes")
+
+
+def _deeper(uri: str, links: Links) -> Html:
+    """Return a link to the same tree with all levels that one answer may have; nothing if it has them."""
+    bare, query = split_query(uri)
+    deepest = f"depth={MAX_DEPTH}"
+    if deepest in (query or ""):
+        return Html("")
+    return element("p", link(f"{bare}?{deepest}", links, f"Show {MAX_DEPTH} levels"))
 
 
 def _node(line: str) -> ScopeNode:
@@ -55,7 +70,7 @@ def _list(nodes: list[ScopeNode], links: Links) -> Iterator[str]:
         if has_children:
             start = "<ul><li>" if not open_levels else "<li>"
             is_open = " open" if len(open_levels) < 2 else ""
-            # A link inside what folds could not be reached by everybody.
+            # Some readers cannot reach a link inside a summary that folds.
             yield f"{start}{name}<details{is_open}><summary>{shown}</summary><ul>"
             open_levels.append(node.level)
         else:
@@ -86,7 +101,7 @@ def badge(status: str) -> Html:
 
 
 def render_scope(content: Content, links: Links) -> Html:
-    """Return one scope, laid out; a text that is none as JSON."""
+    """Return one scope, laid out; any other text as JSON."""
     try:
         scope = parse(content.text or "")
     except NotReadable:
@@ -103,7 +118,7 @@ def render_scope(content: Content, links: Links) -> Html:
         ("Other aliases", ", ".join(others)),
         ("Created", text_in(scope, "createdAt")),
         ("Changed", text_in(scope, "updatedAt")),
-        ("Tree", link(f"scopes://tree/{alias}?depth=5", links)),
+        ("Tree", link(f"scopes://tree/{alias}?depth={MAX_DEPTH}", links)),
     )
     about = text_in(scope, "description")
     below = _children(_texts(member(scope, "children")), links)
@@ -114,7 +129,7 @@ def render_scope(content: Content, links: Links) -> Html:
 def _children(names: list[str], links: Links) -> Html:
     omitted = len(names) - MAX_CHILDREN
     rows = [element("li", _to(name, links)) for name in names[:MAX_CHILDREN]]
-    rows += [element("li", f"… {omitted:,} more", class_="note")] if omitted > 0 else []
+    rows += [element("li", f"… {amounts.count(omitted)} more", class_="note")] if omitted > 0 else []
     return join((element("h3", "Children"), element("ul", *rows))) if rows else Html("")
 
 

@@ -5,6 +5,7 @@ from io import StringIO
 from itertools import islice
 from typing import Final
 
+from carrel.explorer.rendering import amounts
 from carrel.explorer.rendering.code import render_code
 from carrel.explorer.rendering.markup import Content, Html, element, join, note, scrolling, visible
 
@@ -15,7 +16,7 @@ SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
 
 
 def render_table(content: Content) -> Html:
-    """Return rows as a table; a text that is not rows of values, or too wide, as it is."""
+    """Return rows as a table; a text that is not rows of values, or too wide, is shown unchanged."""
     text = visible(content.text or "")
     separator = SEPARATORS.get(content.type, ",")
     if separator == "," and text.partition("\n")[0].count(";") > text.partition("\n")[0].count(","):
@@ -37,7 +38,7 @@ def _table(rows: list[list[str]], width: int, *, is_cut: bool, has_head: bool) -
     body = [element("tr", *(_cell(cell) for cell in _padded(row, width))) for row in rows[len(head) :]]
     above = element("thead", *head) if head else Html("")
     table = element("table", above, element("tbody", *body), class_="data")
-    more = note(f"Only the first {len(rows):,} rows are shown.") if is_cut else Html("")
+    more = note(f"Only the first {amounts.count(len(rows))} rows are shown.") if is_cut else Html("")
     return join((scrolling("Table", "sheet", table), more))
 
 

@@ -5,6 +5,8 @@
   const box = document.getElementById("q");
   const status = document.getElementById("status");
   const keys = document.getElementById("keys");
+  const isSearch = body.dataset.page === "search";
+  const SHUT_OUT = "This browser is not let in any more: run `carrel open` for a new link";
   let clearing = 0;
 
   function say(text, seconds) {
@@ -13,7 +15,11 @@
     if (seconds) clearing = setTimeout(() => { status.textContent = ""; }, seconds * 1000);
   }
 
-  for (const one of document.querySelectorAll(".needs-script")) one.hidden = false;
+  function reveal() {
+    for (const one of document.querySelectorAll(".needs-script")) one.hidden = false;
+  }
+
+  reveal();
 
   // Copying
 
@@ -53,6 +59,7 @@
     const button = event.target.closest("[data-copy]");
     if (button) copy("copyUri" in button.dataset ? pageUri() || button.dataset.copy : button.dataset.copy);
     if (event.target.closest("#show-keys")) keys.showModal();
+    if (event.target.closest(".fold")) toggle(event.target.closest("tr"));
   });
 
   // Keys
@@ -63,13 +70,14 @@
     const all = rows();
     if (!all.length) return;
     const at = all.indexOf(document.activeElement);
+    if (isSearch && at + step < 0 && at === 0) { box.focus(); return; }
     const next = at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step));
     all[next].focus();
     all[next].scrollIntoView({ block: "nearest" });
   }
 
   const actions = {
-    "/": () => { box.focus(); box.select(); },
+    "/": () => { if (box) { box.focus(); box.select(); } },
     j: () => move(1),
     k: () => move(-1),
     u: () => { if (body.dataset.up) location.assign(body.dataset.up); },
@@ -82,43 +90,224 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (box && event.target === box) { onSearchKey(event); return; }
     const within = event.target.closest("input, select, textarea, [contenteditable]");
     if (event.key === "Escape" && within) { within.blur(); return; }
+    const arrow = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (arrow && event.target.matches("main a.go")) { event.preventDefault(); move(arrow); return; }
+    if (event.target.matches("#rows a.go") && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+      event.preventDefault();
+      onFoldKey(event.target.closest("tr"), event.key === "ArrowRight");
+      return;
+    }
     if (within || keys.open || !Object.hasOwn(actions, event.key)) return;
     event.preventDefault();
     actions[event.key]();
   });
 
-  // Search as one types: the answer to the last query is the one that is shown
+  // Folders that open in place: their children are asked for when they are opened
 
-  let asking = null;
-  let typed = 0;
+  const depthOf = (row) => Number(row.dataset.depth || 0);
+  const isOpen = (row) => row.querySelector(".fold")?.getAttribute("aria-expanded") === "true";
 
-  async function find() {
-    const form = document.getElementById("find");
-    const asked = new URLSearchParams();
-    for (const [name, value] of new FormData(form)) if (value) asked.append(name, value);
-    const address = "/-/search" + (asked.size ? "?" + asked : "");
-    if (asking) asking.abort();
-    const mine = asking = new AbortController();
+  function below(row) {
+    const found = [];
+    for (let next = row.nextElementSibling; next && depthOf(next) > depthOf(row); next = next.nextElementSibling) found.push(next);
+    return found;
+  }
+
+  // Another folder may have other columns: a child gets those of this table
+  function child(theirs, names, columns, depth) {
+    const row = document.createElement("tr");
+    row.dataset.depth = depth;
+    row.style.setProperty("--depth", depth);
+    const cells = [...theirs.cells];
+    for (const [at, column] of columns.entries()) {
+      row.append(cells[names.indexOf(column)] || document.createElement("td"));
+      if (!at) row.cells[0].classList.add("name");
+    }
+    return row;
+  }
+
+  async function toggle(row) {
+    const opens = !isOpen(row);
+    row.querySelector(".fold").setAttribute("aria-expanded", String(opens));
+    if (!opens) { for (const one of below(row)) one.remove(); return; }
+    const link = row.querySelector("a.go");
     try {
-      const answer = await fetch(address, { headers: { Accept: "text/html" }, signal: mine.signal });
+      const answer = await fetch(link.href, { headers: { Accept: "text/html" } });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const fresh = page.getElementById("hits");
-      if (mine !== asking || !fresh) return;
-      document.getElementById("hits").replaceWith(fresh);
-      document.title = page.title;
-      history.replaceState(null, "", address);
-    } catch (error) {
-      if (error.name !== "AbortError") say("The server does not answer", 4);
+      const table = page.getElementById("rows");
+      if (!isOpen(row) || below(row).length) return;
+      if (!table) { location.assign(link.href); return; }
+      const titles = (one) => [...one.querySelectorAll("th")].map((head) => head.textContent);
+      const names = table.tHead ? titles(table) : ["name"];
+      const columns = titles(row.closest("table"));
+      const rows = [...table.tBodies[0].rows].map((one) => child(one, names, columns, depthOf(row) + 1));
+      const rest = page.querySelector("a[rel=next]");
+      if (rest) {
+        const more = document.createElement("tr");
+        more.append(document.createElement("td"));
+        const all = document.createElement("a");
+        all.className = "go";
+        all.href = link.href;
+        all.dataset.uri = link.dataset.uri;
+        all.textContent = "All of " + link.textContent;
+        more.cells[0].append(all);
+        rows.push(child(more, ["name"], columns, depthOf(row) + 1));
+      }
+      row.after(...rows);
+      reveal();
+    } catch {
+      row.querySelector(".fold").setAttribute("aria-expanded", "false");
+      say("The server does not answer", 4);
     }
   }
 
-  if (body.dataset.page === "search") {
-    const later = () => { clearTimeout(typed); typed = setTimeout(find, 60); };
-    box.addEventListener("input", later);
-    for (const one of document.querySelectorAll(".filters [name]")) one.addEventListener("input", later);
-    if (!box.value) box.focus();
+  function onFoldKey(row, opens) {
+    if (row.querySelector(".fold") && isOpen(row) !== opens) { toggle(row); return; }
+    let up = row;
+    while (!opens && depthOf(row) && up && depthOf(up) >= depthOf(row)) up = up.previousElementSibling;
+    if (up !== row) up.querySelector("a.go").focus();
+  }
+
+  // Search as one types: the hits of the search page itself, and on every other page a list below the field
+
+  const MOST = 8;
+  let sent = "";
+  let isAsking = false;
+  let typed = 0;
+  let offered = null;
+  let active = -1;
+
+  function wanted() {
+    const asked = new URLSearchParams();
+    for (const [name, value] of new FormData(box.form)) if (value.trim()) asked.append(name, value.trim());
+    return "/-/search" + (asked.size ? "?" + asked : "");
+  }
+
+  // One request at a time, and none for an unchanged query: the answer asks again if letters came meanwhile
+  async function find() {
+    const address = wanted();
+    if (isAsking || address === sent) return;
+    if (!isSearch && !box.value.trim()) { sent = ""; withdraw(); return; }
+    isAsking = true;
+    sent = address;
+    try {
+      const answer = await fetch(address + (isSearch ? "" : "&limit=" + MOST), { headers: { Accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const hits = page.getElementById("hits");
+      if (!hits) { sent = ""; say(answer.status === 401 ? SHUT_OUT : "The search does not answer: " + answer.status, 4); return; }
+      if (isSearch) showHits(page, hits, address);
+      else if (document.activeElement === box && box.value.trim()) offer(hits, address);
+    } catch {
+      sent = "";
+      say("The server does not answer", 4);
+    } finally {
+      isAsking = false;
+      if (wanted() !== address) find();
+    }
+  }
+
+  function announce(hits) {
+    document.getElementById("found-said").textContent = hits.querySelector("p").textContent;
+  }
+
+  function showHits(page, hits, address) {
+    document.getElementById("hits").replaceWith(hits);
+    document.querySelector(".bottom").replaceWith(page.querySelector(".bottom"));
+    reveal();
+    document.title = page.title;
+    history.replaceState(null, "", address);
+    announce(hits);
+  }
+
+  function option(address, parts, at) {
+    const row = document.createElement("a");
+    row.id = "found-" + at;
+    row.href = address;
+    row.tabIndex = -1;
+    row.setAttribute("role", "option");
+    row.setAttribute("aria-selected", "false");
+    row.append(...parts);
+    return row;
+  }
+
+  // The line with the most marked letters
+  function bestLine(hit) {
+    const marked = (line) => [...line.querySelectorAll("mark")].reduce((sum, one) => sum + one.textContent.length, 0);
+    return [...hit.querySelectorAll(".context span")].reduce((best, one) => best && marked(best) >= marked(one) ? best : one, null);
+  }
+
+  function offer(hits, address) {
+    if (!offered) {
+      offered = document.createElement("div");
+      offered.id = "found";
+      offered.setAttribute("role", "listbox");
+      offered.setAttribute("aria-label", "Hits");
+      offered.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
+      box.form.append(offered);
+      box.setAttribute("aria-controls", "found");
+      box.setAttribute("aria-autocomplete", "list");
+    }
+    const rows = [...hits.querySelectorAll("a.go")].map((hit, at) => {
+      const line = bestLine(hit.parentElement);
+      const name = document.createElement("b");
+      name.textContent = hit.textContent;
+      const code = document.createElement("code");
+      if (line) { code.append(...line.cloneNode(true).childNodes); code.title = line.textContent; }
+      return option(hit.getAttribute("href"), [name, " ", hit.nextElementSibling, code], at);
+    });
+    const outcome = hits.querySelector("p").textContent;
+    rows.push(option(address, [rows.length ? outcome + " · open the search page" : outcome], rows.length));
+    offered.replaceChildren(...rows);
+    offered.hidden = false;
+    choose(-1);
+    announce(hits);
+  }
+
+  function withdraw() {
+    if (offered) offered.hidden = true;
+    choose(-1);
+  }
+
+  function choose(at) {
+    const rows = offered ? [...offered.children] : [];
+    active = at;
+    for (const row of rows) row.setAttribute("aria-selected", String(row === rows[at]));
+    if (at < 0) { box.removeAttribute("aria-activedescendant"); return; }
+    box.setAttribute("aria-activedescendant", rows[at].id);
+    rows[at].scrollIntoView({ block: "nearest" });
+  }
+
+  // Keys in the field: the arrows go through the hits and back to the field
+  function onSearchKey(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const isOpen = offered && !offered.hidden;
+    if (event.key === "Escape") { withdraw(); box.blur(); }
+    else if (event.key === "Enter" && isOpen && active >= 0) { event.preventDefault(); offered.children[active].click(); }
+    else if (step && isSearch) { event.preventDefault(); if (step > 0) move(1); }
+    else if (step && isOpen) {
+      event.preventDefault();
+      const places = offered.children.length + 1;
+      choose((active + 1 + step + places) % places - 1);
+    }
+  }
+
+  if (box) {
+    if (isSearch) sent = wanted();
+    document.addEventListener("input", (event) => {
+      if (event.target.form !== box.form) return;
+      clearTimeout(typed);
+      typed = setTimeout(find, 60);
+    });
+    box.addEventListener("focus", () => {
+      if (offered && box.value.trim() && sent === wanted()) offered.hidden = false;
+    });
+    box.form.addEventListener("focusout", (event) => {
+      if (!isSearch && !box.form.contains(event.relatedTarget)) withdraw();
+    });
+    if (isSearch && !box.value) box.focus();
   }
 
   // Lines that another part of the text holds
@@ -156,6 +345,7 @@
   const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
 
   async function refresh() {
+    if (!live) return;
     if (refreshing) { again = true; return; }
     refreshing = true;
     try {
@@ -166,7 +356,7 @@
       if (answer.status === 401) {
         isShutOut = true;
         hush();
-        say("This browser is not let in any more: run `carrel open` for a new link", 0);
+        say(SHUT_OUT, 0);
         return;
       }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
