@@ -28,7 +28,7 @@ def client() -> Conversation:
 
 
 def said(client: Conversation, message: object) -> Any:
-    """Give the error that a message, however wrong, is answered with."""
+    """Return the error that a message, however wrong, is answered with."""
     answer = client.say(json.dumps(message).encode())
     assert answer is not None
     return check(answer, MODERN, None)

@@ -20,7 +20,7 @@ from carrel.files.sandbox import Opened
 from carrel.protocol import methods
 from carrel.protocol.jsonrpc import Message, decode
 from carrel.providers.workspace import Workspace
-from carrel.server.connection import Connection
+from carrel.server.connection import Connection, LineConnection
 from carrel.server.requests import Work
 from carrel.server.server import Server
 from carrel.transports import stdio
@@ -107,6 +107,7 @@ READS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path_and_segments", READS.values(), ids=READS)
 @pytest.mark.parametrize("serve", TRANSPORTS.values(), ids=TRANSPORTS)
 def test_a_read_opens_each_file_once_and_finds_its_route_once(
@@ -265,7 +266,7 @@ class Unhurried(Gated):
 def test_an_id_that_is_used_again_after_it_was_cancelled_gets_the_answer_to_its_own_request() -> None:
     providers = Unhurried("first"), Unhurried("second")
     server = Server(Catalog(providers))
-    connection = server.connect(lambda _: None)
+    connection = LineConnection(server.dispatch, lambda: server.watcher, lambda _: None)
     answers: dict[str, object] = {}
 
     def begin(provider: Unhurried) -> threading.Thread:

@@ -200,7 +200,7 @@ def test_a_list_that_changed_is_spelled_anew() -> None:
     client.close()
 
 
-def test_a_list_is_spelled_anew_when_what_is_told_of_an_entry_changes_in_place() -> None:
+def test_a_list_is_spelled_anew_when_what_is_reported_of_an_entry_changes_in_place() -> None:
     told = {"count": 1}
 
     class Counting(Memory):
@@ -341,7 +341,7 @@ def test_every_progress_token_is_a_token(client: Conversation, token: int | str)
     assert client.told()["params"]["progressToken"] == token
 
 
-def test_progress_is_not_told_unasked(client: Conversation) -> None:
+def test_progress_is_sent_only_on_request(client: Conversation) -> None:
     client.ask("tools/call", {"name": "count", "arguments": {"to": 3}})
 
     assert client.is_silent()
@@ -626,7 +626,7 @@ def test_cancelling_what_does_not_run_is_ignored(client: Conversation, params: d
     assert check(late, MODERN, None)["error"]["message"] == "Request timed out"
 
 
-def test_a_late_call_is_answered_once_and_its_tool_is_told() -> None:
+def test_a_late_call_is_answered_once_and_its_tool_is_notified() -> None:
     memory = Memory()
     client = talk(memory)
     work = begin_waiting(client, 5)
@@ -910,7 +910,7 @@ def test_a_legacy_subscription_needs_the_handshake() -> None:
     assert (error["code"], error["message"]) == (-32600, "Invalid request: subscriptions need initialize first")
 
 
-def test_a_legacy_subscriber_is_told_without_an_id() -> None:
+def test_a_legacy_subscriber_is_notified_without_an_id() -> None:
     shelf = Counted("a", {"1": "one"})
     client = talk(shelf)
     client.open()
@@ -932,7 +932,7 @@ def test_a_legacy_subscriber_is_told_without_an_id() -> None:
     client.close()
 
 
-def test_every_initialised_client_hears_of_the_list_and_nobody_else() -> None:
+def test_every_initialised_client_hears_of_the_list_and_no_other() -> None:
     shelf = Counted("a", {"1": "one"})
     server = serve(shelf)
     opened, half, silent = Conversation(server), Conversation(server), Conversation(server)
@@ -1049,7 +1049,7 @@ def test_a_fault_in_one_list_costs_nobody_else_their_entries(caplog: pytest.LogC
 
 @contextmanager
 def calling(memory: Memory) -> Iterator[Conversation]:
-    """Have a tool run as request 5, which is to be given up inside."""
+    """Run a tool as request 5, which the `with` block cancels."""
     client = talk(memory)
     work = begin_waiting(client, 5)
     with ThreadPoolExecutor(1) as pool:
@@ -1170,7 +1170,7 @@ def test_a_subscription_that_comes_too_late_is_not_made() -> None:
 
     assert len(server.watcher._uris) == 0
     client.tell("notifications/initialized")
-    for thread in [one for one in threading.enumerate() if one.name == "carrel-aside"]:
+    for thread in [one for one in threading.enumerate() if one.name == "carrel-background"]:
         thread.join(PATIENCE_S)
     assert not server.watcher._subscriptions
 
@@ -1185,7 +1185,7 @@ def test_a_read_that_wants_to_end_the_process_ends_only_itself() -> None:
     assert client.ask("resources/read", {"uri": "leaving:///a"})["code"] == -32603
 
 
-def test_a_fault_while_cancelling_gets_past_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_while_cancelling_is_caught(caplog: pytest.LogCaptureFixture) -> None:
     class Stubborn(Memory):
         def call(self, name: str, arguments: Any, call: Any) -> Any:
             def refuse() -> None:
@@ -1201,7 +1201,7 @@ def test_a_fault_while_cancelling_gets_past_nobody(caplog: pytest.LogCaptureFixt
     assert caplog.messages == ["unexpected fault in stopping"]
 
 
-def test_who_is_slow_to_stop_holds_nobody_up() -> None:
+def test_who_is_slow_to_stop_blocks_nothing() -> None:
     go_on = threading.Event()
     in_time: list[bool] = []
 

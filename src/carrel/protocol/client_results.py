@@ -237,7 +237,7 @@ def _as_result(kind: type[_Kind], text: Raw) -> _Kind:
         return _as(kind, text)
     except ProviderError:
         if _as(_ReceivedResult, text).result_type == "input_required":
-            raise ProviderError("The server asks for input, but no user can be asked", word="unavailable") from None
+            raise ProviderError("The server asks for input, but there is no user to ask", word="unavailable") from None
         raise
 
 
@@ -246,7 +246,7 @@ def _malformed() -> ProviderError:
 
 
 def _foreign(versions: tuple[str, ...]) -> ProviderError:
-    message = f"The server speaks a version of the protocol that is not known here: {echo(', '.join(versions))}"
+    message = f"The server's protocol version is not supported: {echo(', '.join(versions))}"
     return ProviderError(message, word="unavailable")
 
 

@@ -60,22 +60,13 @@ _FAILURE_START: Final = b'{"error":'
 def check(headers: Headers, method: str, version: str, params: object) -> None:
     """Raise if the headers do not agree with the body. `params` is a decoded struct or a dictionary."""
     if headers.repeated:
-        raise _mismatch(f"{headers.repeated} stands twice")
+        raise _mismatch(f"{headers.repeated} is sent twice")
     _compare(VERSION, headers.version, version)
     _compare(METHOD, headers.method, method)
     if method in _NAMED:
         wanted = params.get(_NAMED[method]) if isinstance(params, dict) else getattr(params, _NAMED[method], None)
         given = None if headers.name is None else _unspell(headers.name)
         _compare(NAME, given, wanted if isinstance(wanted, str) else None)
-
-
-def agree(headers: Headers, method: str, version: str, params: object) -> bool:
-    """Return whether the headers agree with the body."""
-    try:
-        check(headers, method, version, params)
-    except ProtocolError:
-        return False
-    return True
 
 
 def status_of(answer: bytes, era: Era) -> int:
@@ -118,7 +109,7 @@ def name_of(method: str, params: object) -> str | None:
 
 def _compare(header: str, given: str | None, wanted: str | None) -> None:
     if given != wanted:
-        raise _mismatch(f"{header} is missing" if given is None else f"{header} is not what the body says")
+        raise _mismatch(f"{header} is missing" if given is None else f"{header} differs from the body")
 
 
 def _unspell(name: str) -> str:

@@ -218,10 +218,10 @@ _NO_PARAMS: Final = b"{}"
 _READ: Final = b'"resources/read"'
 
 
-def parse_read(line: bytes, beside: Headers | None = None) -> ParsedCall | None:
+def parse_read(line: bytes, http_headers: Headers | None = None) -> ParsedCall | None:
     """Return the call of a valid read request, decoded in one step; None for any other message.
 
-    Most requests are reads. The general way, `jsonrpc.decode` and `parse`, takes twice as long. `beside` as there.
+    Most requests are reads. The general way, `jsonrpc.decode` and `parse`, takes twice as long.
     """
     if _READ not in line or not line.isascii():
         return None
@@ -232,20 +232,19 @@ def parse_read(line: bytes, beside: Headers | None = None) -> ParsedCall | None:
     except (DecodeError, RecursionError, ValueError):
         return None
     meta = request.params.meta
-    is_modern = meta.version is not UNSET
-    if beside is not None and beside.is_modern is not is_modern:
-        return None
-    if not is_modern:
+    if meta.version is UNSET:
+        if http_headers is not None and http_headers.is_modern:
+            return None
         return ParsedCall(spelled, key, "resources/read", Era.LEGACY, request.params)
     if meta.version not in eras.VERSIONS.modern or meta.capabilities is UNSET or meta.log_level is not UNSET:
         return None
-    if beside is not None and not headers.agree(beside, "resources/read", str(meta.version), request.params):
+    if http_headers is not None and http_headers != Headers(meta.version, "resources/read", request.params.uri):
         return None
     return ParsedCall(spelled, key, "resources/read", Era.MODERN, request.params)
 
 
-def parse(message: Message, served: Served, beside: Headers | None = None) -> ParsedCall:
-    """Return the call of a request, or raise its first error. `beside` are the HTTP headers that must agree with it."""
+def parse(message: Message, served: Served, http_headers: Headers | None = None) -> ParsedCall:
+    """Return the call of a request, or raise its first error. The HTTP headers must agree with it."""
     decode = _DECODERS.get(message.method)
     params = None
     problem = ""
@@ -257,10 +256,10 @@ def parse(message: Message, served: Served, beside: Headers | None = None) -> Pa
         except (DecodeError, RecursionError):
             raise ProtocolError(PARSE_ERROR, "Parse error: not valid JSON", request_id=message.id) from None
     if params is None:
-        raise _diagnose(message, served, problem, beside)
-    era = _era(message.method, params.meta.version is not UNSET, beside)
+        raise _diagnose(message, served, problem, http_headers)
+    era = _era(message.method, params.meta.version is not UNSET, http_headers)
     if era is Era.MODERN:
-        _check_modern(params.meta, message.method, params, beside)
+        _check_modern(params.meta, message.method, params, http_headers)
     if message.method not in served[era]:
         raise _unknown_method(message.method)
     if params.meta.log_level is not UNSET and era is Era.MODERN and params.meta.log_level not in eras.LOG_LEVELS:
@@ -288,35 +287,35 @@ def cancelled_key(message: Message) -> Key | None:
         return None
 
 
-def era_of(message: Message, beside: Headers | None = None) -> Era:
+def era_of(message: Message, http_headers: Headers | None = None) -> Era:
     """Return the era of a message, even if the message is invalid."""
-    return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)), beside)
+    return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)), http_headers)
 
 
-def _era(method: str, has_version: bool, beside: Headers | None = None) -> Era:
+def _era(method: str, has_version: bool, http_headers: Headers | None = None) -> Era:
     """Return the era of a message; over HTTP, the version header counts too, even for `initialize`."""
-    if beside is None and method in eras.ALWAYS_LEGACY:
+    if http_headers is None and method in eras.ALWAYS_LEGACY:
         return Era.LEGACY
-    is_modern = has_version or method in eras.ALWAYS_MODERN or (beside is not None and beside.is_modern)
+    is_modern = has_version or method in eras.ALWAYS_MODERN or (http_headers is not None and http_headers.is_modern)
     return Era.MODERN if is_modern else Era.LEGACY
 
 
-def _check_modern(meta: Meta, method: str, params: object, beside: Headers | None) -> None:
+def _check_modern(meta: Meta, method: str, params: object, http_headers: Headers | None) -> None:
     if meta.version is UNSET:
         raise _missing_meta(eras.VERSION_KEY)
     if meta.capabilities is UNSET:
         raise _missing_meta(eras.CAPABILITIES_KEY)
-    if beside is not None:
-        headers.check(beside, method, meta.version, params)
+    if http_headers is not None:
+        headers.check(http_headers, method, meta.version, params)
     if meta.version not in eras.VERSIONS.modern:
         raise _unsupported_version(str(meta.version))
 
 
-def _diagnose(message: Message, served: Served, problem: str, beside: Headers | None) -> ProtocolError:
+def _diagnose(message: Message, served: Served, problem: str, http_headers: Headers | None) -> ProtocolError:
     """Return the first error of a request that does not decode, in the order of the specification."""
     given = _params_of(message)
     meta = _meta_of(given)
-    era = _era(message.method, eras.VERSION_KEY in meta, beside)
+    era = _era(message.method, eras.VERSION_KEY in meta, http_headers)
     if era is Era.MODERN:
         version, capabilities = meta.get(eras.VERSION_KEY), meta.get(eras.CAPABILITIES_KEY)
         well_typed = Meta(
@@ -324,7 +323,7 @@ def _diagnose(message: Message, served: Served, problem: str, beside: Headers | 
             capabilities=capabilities if isinstance(capabilities, dict) else UNSET,
         )
         try:
-            _check_modern(well_typed, message.method, given, beside)
+            _check_modern(well_typed, message.method, given, http_headers)
         except ProtocolError as error:
             return error
     if message.method not in served[era]:

@@ -10,13 +10,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from carrel.catalog.access import Access, ActingAs, current_access
+from carrel.catalog.access import EVERYTHING, Access, ActingAs, current_access
 from carrel.catalog.routes import Found
-from carrel.catalog.subscriptions import token_of
-from carrel.catalog.suggestions import with_advice
-from carrel.catalog.watcher import LIST, Subscription, Watcher
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.content import too_large
 from carrel.core.errors import (
@@ -37,11 +34,15 @@ from carrel.protocol.eras import Era
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key, Message
 from carrel.server.dispatch import Dispatch, Job, Send, Unfinished
-from carrel.server.notifications import News
-from carrel.server.ratelimit import Allowance
-from carrel.server.requests import Running, Work, aside, together
+from carrel.server.ratelimit import Allowances
+from carrel.server.requests import Running, Work, in_background, join_answers
 
-TellProgress = Callable[[float, float | None, str | None], None]
+if TYPE_CHECKING:
+    from carrel.catalog.watcher import Subscription, Watcher
+
+Tried = tuple[Found | None, bytes | Unfinished | None]
+"""The route of a read, and the answer to a call, or what is left of it for a worker thread."""
+SendProgress = Callable[[float, float | None, str | None], None]
 
 _ASK_PROVIDERS: Final = frozenset(
     {
@@ -64,27 +65,24 @@ _WITHOUT_INSTRUCTIONS: Final = "Instructions are missing: a provider did not giv
 """Sent in place of late instructions: a host must be able to connect."""
 
 _NOT_BEGUN: Final = Unfinished(None)
-"""The outcome of a call that is left to a worker thread from its start."""
+"""Stands for a call that has not begun, and runs on a worker thread from its start."""
 
 
 class Connection:
     """What was agreed with one client, its requests that still run, and its subscriptions."""
 
-    def __init__(self, dispatch: Dispatch, watcher: Watcher, send: Send, access: Access, allowance: Allowance) -> None:
+    def __init__(
+        self, dispatch: Dispatch, watcher: "Callable[[], Watcher]", send: Send, access: Access, allowances: Allowances
+    ) -> None:
         self._dispatch = dispatch
         self._watcher = watcher
         self._catalog = dispatch.catalog
         self._send = send
         self._access = access
-        self._allowance = allowance
+        self._allowances = allowances
         self._version: str | None = None
         self._client = ""
         self._running: dict[Key, Running] = {}
-        # By the call itself: a client may use the id of a call again that it cancelled, and that has not ended.
-        self._inline: dict[int, methods.ParsedCall] = {}
-        self._overtaken: dict[int, Running] = {}
-        self._overtaking = threading.Lock()
-        self._stuck: dict[str, int] = {}
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
@@ -115,7 +113,7 @@ class Connection:
             if uri in subscription.uris:
                 self._send(results.changed(uri, None))
         if has_missed_lists:
-            self._send(results.changed(LIST, None))
+            self._send(results.changed("", None))
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
         """Return the answer to a message or a batch, or the work that returns it, or None if there is no answer."""
@@ -145,7 +143,7 @@ class Connection:
         except ProtocolError as error:
             return wire_errors.encode(error, Era.LEGACY, message.id)
         if in_batch and call.method != "ping":
-            return self._begin_aside(call, None, self._send)
+            return self._begin_on_worker(call, None, self._send)
         return self.begin(call)
 
     @property
@@ -186,25 +184,25 @@ class Connection:
             return self._begin(call, send or self._send, on_loop)
 
     def _begin(self, call: methods.ParsedCall, send: Send, on_loop: bool) -> bytes | Work | None:
-        found = None
-        answer: bytes | Unfinished | None = _NOT_BEGUN
-        self._inline[id(call)] = call
-        try:
-            if not (self._stuck and _group(call) in self._stuck) and not (on_loop and self._must_ask(call)):
-                found = self._find(call)
-                if not self._needs_thread(call.method, found, on_loop):
-                    answer = self._run(Job(call, found, send, on_loop))
-        except (RequestError, ProviderError, ProtocolError) as error:
-            answer = self._fail(Job(call), error)
-        except Cancelled:
-            answer = None
-        finally:
-            is_overtaken = self._inline.pop(id(call), None) is None
-        if is_overtaken and not self._end_overtaken(call):
-            return None
-        return self._begin_aside(call, found, send, answer) if isinstance(answer, Unfinished) else answer
+        found, answer = self._try(call, send, on_loop)
+        return self._begin_on_worker(call, found, send, answer) if isinstance(answer, Unfinished) else answer
 
-    def _begin_aside(
+    def _try(self, call: methods.ParsedCall, send: Send, on_loop: bool) -> Tried:
+        found = None
+        try:
+            if call.method == "resources/read":
+                if on_loop and not self._catalog.finds_at_once(call.params.uri):
+                    return None, _NOT_BEGUN
+                found = self._catalog.find(call.params.uri)
+            if self._needs_thread(call.method, found, on_loop):
+                return found, _NOT_BEGUN
+            return found, self._run(Job(call, found, send, on_loop))
+        except (RequestError, ProviderError, ProtocolError) as error:
+            return found, self._fail(Job(call), error)
+        except Cancelled:
+            return found, None
+
+    def _begin_on_worker(
         self, call: methods.ParsedCall, found: Found | None, send: Send, unfinished: Unfinished | None = None
     ) -> bytes | Work:
         """Return the work that answers a call on a worker thread, from the start or with what is `unfinished`."""
@@ -212,7 +210,7 @@ class Connection:
             return self._refuse_duplicate(call)
         with ActingAs(self._access):
             try:
-                owner, is_patient = attempt(call.method, self._asked, call, found)
+                owner, is_patient = attempt(call.method, self._slot_of, call, found)
             except (RequestError, ProviderError, ProtocolError) as error:
                 return self._fail(Job(call), error)
         client = methods.client_name(call.params.meta.client_info) or self._client
@@ -223,7 +221,7 @@ class Connection:
         elif unfinished is not None:
             running.on_cancel(unfinished.close)
         job = Job(call, found, send, running=running, unfinished=unfinished)
-        return self._work(job, running, lambda: self._run_aside(job), owner=owner, is_patient=is_patient)
+        return self._work(job, running, lambda: self._run_on_worker(job), owner=owner, is_patient=is_patient)
 
     def _work(
         self, job: Job, running: Running, run: Callable[[], bytes | None], *, owner: str = "", is_patient: bool = False
@@ -247,52 +245,10 @@ class Connection:
         message = "Invalid request: id is in use by a request that still runs"
         return wire_errors.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
 
-    # A call that takes long on the thread that reads
-
-    @property
-    def inline(self) -> methods.ParsedCall | None:
-        """The call that the reading thread is answering now."""
-        return next(iter(tuple(self._inline.values())), None)
-
-    def overtake(self, call: methods.ParsedCall, hand_over: Callable[[Work], None]) -> None:
-        """Leave a call that takes long to the reading thread, which another thread replaces.
-
-        From now on the call can be cancelled and has a deadline; `hand_over` gets it as work that only waits for
-        these. Until it ends, other calls of its group run on worker threads.
-        """
-        with self._overtaking:
-            # Atomic: either the reading thread takes its call out of here, or this thread does.
-            taken = self._inline.pop(id(call), None)
-            if taken is None:
-                return
-            running = Running(lambda: self._running.pop(taken.key, None))
-            self._running[taken.key] = self._overtaken[id(taken)] = running
-            group = _group(taken)
-            self._stuck[group] = self._stuck.get(group, 0) + 1
-            hand_over(self._work(Job(taken), running, lambda: None))
-
-    def _end_overtaken(self, call: methods.ParsedCall) -> bool:
-        """End the state of an overtaken call; return False if it was cancelled or its time was over."""
-        with self._overtaking:
-            running = self._overtaken.pop(id(call))
-            group = _group(call)
-            self._stuck[group] -= 1
-            if not self._stuck[group]:
-                del self._stuck[group]
-        return running.settle()
-
     def _is_in_use(self, key: Key) -> bool:
         return key in self._running or key in self._listens
 
-    def _must_ask(self, call: methods.ParsedCall) -> bool:
-        """Return whether a provider must be asked to find the route of a read."""
-        return call.method == "resources/read" and not self._catalog.finds_at_once(call.params.uri)
-
-    def _find(self, call: methods.ParsedCall) -> Found | None:
-        """Return the route to the URI of a read; None for any other call."""
-        return self._catalog.find(call.params.uri) if call.method == "resources/read" else None
-
-    def _asked(self, call: methods.ParsedCall, found: Found | None) -> tuple[str, bool]:
+    def _slot_of(self, call: methods.ParsedCall, found: Found | None) -> tuple[str, bool]:
         """Return the name of the provider whose worker slot a call takes, and whether it is a tool that may take long.
 
         Calls whose provider is not known share the slots of their method.
@@ -315,7 +271,7 @@ class Connection:
             return self._dispatch.has_blocking or (on_loop and not self._dispatch.is_instant)
         return method == "tools/call" or (method in _OPENING and on_loop)
 
-    def _run_aside(self, job: Job) -> bytes | None:
+    def _run_on_worker(self, job: Job) -> bytes | None:
         """Answer a call on a worker thread; return None if it was cancelled meanwhile."""
         running = job.running
         with ActingAs(self._access), Cancellable(lambda: running is not None and running.cancelled):
@@ -332,7 +288,7 @@ class Connection:
         """Return a read with its route; `begin` may have left finding it to this thread."""
         if job.found is not None or job.call.method != "resources/read":
             return job
-        return replace(job, found=attempt(job.call.method, self._find, job.call))
+        return replace(job, found=attempt(job.call.method, self._catalog.find, job.call.params.uri))
 
     def _run(self, job: Job) -> bytes | Unfinished | None:
         """Return the answer to a call, which may be an error."""
@@ -350,6 +306,8 @@ class Connection:
 
     def _fail(self, job: Job, error: wire_errors.Answerable) -> bytes:
         if isinstance(error, NotFound | UnknownScheme) and job.call.method == "resources/read":
+            from carrel.catalog.suggestions import with_advice  # only on failure
+
             error = with_advice(self._catalog, error)
         return wire_errors.encode(error, job.call.era, job.call.id, job.uri)
 
@@ -370,7 +328,7 @@ class Connection:
         except ProtocolError as error:
             return wire_errors.encode(error, Era.LEGACY, error.request_id)
         given = [self._accept_one(element, in_batch=True) for element in lines]
-        return together(lines, given, self._catalog.max_bytes)
+        return join_answers(lines, given, self._catalog.max_bytes)
 
     def _refuse_over_long(self, line: OverLong) -> bytes:
         limit = self._catalog.max_bytes
@@ -380,14 +338,14 @@ class Connection:
     def notice(self, message: Message) -> None:
         """Accept a notification; unknown ones are ignored."""
         if message.method == "notifications/cancelled":
-            self._run_unasked(message.method, methods.cancelled_key(message))
+            self._run_notification(message.method, methods.cancelled_key(message))
         elif message.method == "notifications/initialized":
             # It asks every provider for its list.
-            aside(partial(self._run_unasked, message.method, None))
+            in_background(partial(self._run_notification, message.method, None))
 
-    def _run_unasked(self, method: str, params: Key | None) -> None:
+    def _run_notification(self, method: str, params: Key | None) -> None:
         """Handle a notification; its errors are dropped."""
-        self._run_aside(Job(methods.ParsedCall(b"", "", method, Era.LEGACY, params)))
+        self._run_on_worker(Job(methods.ParsedCall(b"", "", method, Era.LEGACY, params)))
 
     def _cancelled(self, job: Job) -> None:
         """Stop a request that the client cancelled; late and unknown ids are ignored."""
@@ -405,7 +363,7 @@ class Connection:
     # Completion
 
     def _complete(self, job: Job) -> bytes:
-        self._allowance.spend()
+        self._allowances.of(self._access.name).spend()
         return self._dispatch.complete(job)
 
     # Opening
@@ -428,11 +386,13 @@ class Connection:
 
     def _listen(self, job: Job) -> None:
         """Acknowledge, then notify of changes; the request is answered when the subscription ends."""
+        from carrel.server.notifications import ChangeNotifier  # after the first answer
+
         wanted = job.call.params.notifications
         key = job.call.key
         lists, tools = wanted.resources_list_changed, wanted.tools_list_changed and self._catalog.calls
-        news = News(self._catalog, self._access, job.send, key, lists=lists, tools=tools)
-        subscription = self._watcher.subscribe(news, wanted.resource_subscriptions, list_changes=lists or tools)
+        notifier = ChangeNotifier(self._catalog, self._access, job.send, key, lists=lists, tools=tools)
+        subscription = self._watcher().subscribe(notifier, wanted.resource_subscriptions, list_changes=lists or tools)
         self._listens[key] = (job.call.id, subscription)
         running = job.running or self._running.get(key)
         if running is not None and not running.settle():
@@ -466,7 +426,7 @@ class Connection:
             self._subscription.discard(job.call.params.uri)
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
-    def _subscription_of_client(self) -> Subscription:
+    def _subscription_of_client(self) -> "Subscription":
         """Return the one subscription of a legacy client: to its URIs, and to the lists."""
         return self._subscription or self._open_subscription()
 
@@ -474,22 +434,79 @@ class Connection:
         """Keep the list that a client saw before it subscribed to changes."""
         self._seen = page
 
-    def _open_subscription(self) -> Subscription:
+    def _open_subscription(self) -> "Subscription":
+        from carrel.catalog.watcher import LIST  # after the first answer
+        from carrel.server.notifications import ChangeNotifier, is_list
+
         # Without the lock: providers are asked, and `close` must not wait for them.
-        news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
-        made = self._watcher.subscribe(news, list_changes=True)
+        notifier = ChangeNotifier(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
+        made = self._watcher().subscribe(notifier, list_changes=True)
         with self._opening:
             if self._subscription is None and not self._is_closed:
                 self._subscription = made
             kept: Subscription | None = self._subscription
         if kept is not made:
             made.close()
-        elif self._seen is not None and not _is_list(self._seen, made.listed):
+        elif self._seen is not None and not is_list(self._seen, made.listed):
             # The list changed after the client saw it.
-            news(LIST)
+            notifier(LIST)
         if kept is None:
             raise ProviderError("The connection has ended", word="unavailable")
         return kept
+
+
+class LineConnection(Connection):
+    """A connection whose lines a thread reads and answers. When a call takes long, another thread can take over."""
+
+    def __init__(self, dispatch: Dispatch, watcher: "Callable[[], Watcher]", send: Send) -> None:
+        super().__init__(dispatch, watcher, send, EVERYTHING, Allowances())
+        # By the call itself: a client may use the id of a call again that it cancelled, and that has not ended.
+        self._inline: dict[int, methods.ParsedCall] = {}
+        self._overtaken: dict[int, Running] = {}
+        self._overtaking = threading.Lock()
+        self._stuck: dict[str, int] = {}
+
+    @property
+    def inline(self) -> methods.ParsedCall | None:
+        """The call that the reading thread is answering now."""
+        return next(iter(tuple(self._inline.values())), None)
+
+    def overtake(self, call: methods.ParsedCall, hand_over: Callable[[Work], None]) -> None:
+        """Leave a call that takes long to the reading thread, which another thread replaces.
+
+        From now on the call can be cancelled and has a deadline; `hand_over` gets it as work that only waits for
+        these. Until it ends, other calls of its group run on worker threads.
+        """
+        with self._overtaking:
+            # Atomic: either the reading thread takes its call out of here, or this thread does.
+            taken = self._inline.pop(id(call), None)
+            if taken is None:
+                return
+            running = Running(lambda: self._running.pop(taken.key, None))
+            self._running[taken.key] = self._overtaken[id(taken)] = running
+            group = _group(taken)
+            self._stuck[group] = self._stuck.get(group, 0) + 1
+            hand_over(self._work(Job(taken), running, lambda: None))
+
+    def _try(self, call: methods.ParsedCall, send: Send, on_loop: bool) -> Tried:
+        if self._stuck and _group(call) in self._stuck:
+            return None, _NOT_BEGUN
+        self._inline[id(call)] = call
+        try:
+            found, answer = super()._try(call, send, on_loop)
+        finally:
+            is_overtaken = self._inline.pop(id(call), None) is None
+        return found, None if is_overtaken and not self._end_overtaken(call) else answer
+
+    def _end_overtaken(self, call: methods.ParsedCall) -> bool:
+        """End the state of an overtaken call; return False if it was cancelled or its time was over."""
+        with self._overtaking:
+            running = self._overtaken.pop(id(call))
+            group = _group(call)
+            self._stuck[group] -= 1
+            if not self._stuck[group]:
+                del self._stuck[group]
+        return running.settle()
 
 
 _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
@@ -507,24 +524,19 @@ _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
 
 
 def _group(call: methods.ParsedCall) -> str:
-    """Return a name shared by all calls that wait for the same provider, as far as the call itself tells."""
+    """Return a name shared by all calls that wait for the same provider, as far as the call shows it."""
     uri: str | None = getattr(call.params, "uri", None)
     return f"{call.method} {uri.partition(':')[0].lower()}" if uri else call.method
 
 
-def _is_list(page: Page, token: str) -> bool:
-    """Return whether a page is the whole list with this token."""
-    return page.next_cursor is None and token_of(page.entries) == token
-
-
-def _progress_of(call: methods.ParsedCall, send: Send) -> TellProgress | None:
+def _progress_of(call: methods.ParsedCall, send: Send) -> SendProgress | None:
     token = call.params.meta.progress_token
     if call.method != "tools/call" or token is None:
         return None
 
-    def tell(value: float, total: float | None, message: str | None) -> None:
+    def send_progress(value: float, total: float | None, message: str | None) -> None:
         given = {"progressToken": token, "progress": value, "total": total, "message": message}
         params = {name: part for name, part in given.items() if part is not None}
         send(jsonrpc.notification("notifications/progress", params))
 
-    return tell
+    return send_progress

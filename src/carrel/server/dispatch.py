@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from carrel.catalog.catalog import Catalog, close_given, range_of
-from carrel.catalog.fly import PAGE_SIZE, Asked
+from carrel.catalog.fly import PAGE_SIZE, FlyRequest
 from carrel.catalog.routes import Found, Mounted
 from carrel.core.cancellation import Cancelled
 from carrel.core.content import takes_long, whole_text
@@ -241,7 +241,7 @@ class Dispatch:
         if params.cursor is not None:
             raise BadArgument("Invalid parameter: cursor (not together with others)", data={"parameter": "cursor"})
         size = PAGE_SIZE if params.page_size is None else params.page_size
-        browsed = self.catalog.browse(Asked(params.directory, params.uri, params.page or 0, size))
+        browsed = self.catalog.browse(FlyRequest(params.directory, params.uri, params.page or 0, size))
         result = results.fly_list_result(browsed.page, browsed.total, params.page or 0, size, job.call.era)
         encoded = jsonrpc.answer(job.call.id, result)
         limit = self.catalog.max_bytes
@@ -261,8 +261,10 @@ class Dispatch:
         return self._fitting(job, page_of)
 
     def list_skills(self, job: Job) -> bytes:
+        found = self.catalog.skills(job.call.params.cursor)  # once: digests of many files may be new
+
         def page_of(limit: int) -> tuple[int, object]:
-            page = self.catalog.skills(job.call.params.cursor, limit)
+            page = found.first(limit)
             return len(page.skills), results.skills_result(page.skills, page.next_cursor, page.ttl_ms, job.call.era)
 
         return self._fitting(job, page_of)

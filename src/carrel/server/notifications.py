@@ -2,16 +2,18 @@
 
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
+from carrel.catalog.subscriptions import token_of
 from carrel.catalog.watcher import LIST, UNCHANGED_LIST
 from carrel.core.errors import ProtocolError, ProviderError, RequestError
 from carrel.core.faults import attempt
+from carrel.core.model import Page
 from carrel.protocol import results
 from carrel.protocol.jsonrpc import Key
 from carrel.server.dispatch import Send
 
 
-class News:
-    """Sends a notification for each change that the watcher reports, of the kinds that were asked for.
+class ChangeNotifier:
+    """Sends a notification for each change that the watcher reports, of the requested kinds.
 
     A change of the list may change the tools too, as when a provider found its data. So the tools that this subscriber
     may call are compared then.
@@ -42,3 +44,8 @@ class News:
                 return tuple(tool.name for tool in attempt("tools/list", self._catalog.tools))
         except (RequestError, ProviderError, ProtocolError):
             return ()
+
+
+def is_list(page: Page, token: str) -> bool:
+    """Return whether a page is the whole list with this token."""
+    return page.next_cursor is None and token_of(page.entries) == token

@@ -14,14 +14,14 @@ MAX_CALLERS: Final = 1_024
 class Allowance:
     """The completions that one caller has left, on all of its connections.
 
-    With replicas, a caller has no more than what all of them together still allow. What is used here is reported from
-    time to time; until the answer, what was left at the last one is given, and nothing is earned.
+    With replicas, a caller has no more than all of them together still allow. Uses are reported to the others from
+    time to time; between two reports, only what was left at the last one may be used, and nothing is earned.
     """
 
     __slots__ = ("_at", "_left", "_lock", "_on_spent", "_shared", "_unreported")
 
     def __init__(self, on_spent: Callable[[], None] | None = None) -> None:
-        """`on_spent` is called after each use, quickly, to have it reported; without it, there are no replicas."""
+        """Call `on_spent`, which must be quick, after each use, to report it; without it, there are no replicas."""
         self._lock = threading.Lock()
         self._left = float(COMPLETION_BURST)
         self._at = monotonic()
@@ -59,7 +59,7 @@ class Allowance:
             return self._unreported
 
     def learn(self, reported: int, level: float | None) -> None:
-        """Take what all replicas still allow after a report; None if that is unknown: then this one's limit holds."""
+        """Set what all replicas still allow after a report; if None, it is unknown, and this server's limit applies."""
         with self._lock:
             self._earn()
             if level is None:
@@ -70,19 +70,21 @@ class Allowance:
 
 
 class Allowances:
-    """The allowances of callers by name; those that were used long ago are forgotten first."""
+    """The allowances of callers by name; those that were used long ago are forgotten first. Safe from any thread."""
 
     def __init__(self) -> None:
         self._known: dict[str, Allowance] = {}
+        self._lock = threading.Lock()
 
     def of(self, name: str) -> Allowance:
         """Return the allowance of a caller."""
-        found = self._known.get(name)
-        if found is None:
-            while len(self._known) >= MAX_CALLERS:
-                del self._known[next(iter(self._known))]
-            found = self._known[name] = self.new()
-        return found
+        with self._lock:
+            found = self._known.get(name)
+            if found is None:
+                while len(self._known) >= MAX_CALLERS:
+                    del self._known[next(iter(self._known))]
+                found = self._known[name] = self.new()
+            return found
 
     def new(self) -> Allowance:
         """Return a whole allowance."""

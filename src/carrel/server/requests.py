@@ -75,7 +75,7 @@ class Running:
         """Cancel the request, and stop it on another thread because that may take long."""
         stops = self._give_up()
         if stops:
-            aside(partial(_stop, stops))
+            in_background(partial(_stop, stops))
         return stops is not None
 
     def _give_up(self) -> Sequence[Callable[[], None]] | None:
@@ -111,7 +111,7 @@ class Work:
         is_patient: bool = False,
         owner: str = "",
     ) -> None:
-        """`deadline_s` is the time it may take where that is more than usual, `at_most_s` where it is less.
+        """`deadline_s` is a deadline longer than the usual one, `at_most_s` a shorter one.
 
         `owner` names the provider whose worker slot it takes.
         """
@@ -145,7 +145,7 @@ class Work:
         return self._busy() if self._running.cancel() else None
 
 
-def together(lines: Sequence[bytes], given: Sequence[bytes | Work | None], max_bytes: int) -> bytes | Work | None:
+def join_answers(lines: Sequence[bytes], given: Sequence[bytes | Work | None], max_bytes: int) -> bytes | Work | None:
     """Return the answers to a batch as one array, or the work that returns it if one of them is work."""
     answers = [None if isinstance(one, Work) else one for one in given]
 
@@ -189,6 +189,6 @@ def _fit(lines: Sequence[bytes], answers: Sequence[bytes | None], max_bytes: int
     return fitting
 
 
-def aside(action: Callable[[], object]) -> None:
-    """Run something on a new thread, without waiting for it."""
-    threading.Thread(target=action, name="carrel-aside", daemon=True).start()
+def in_background(action: Callable[[], object]) -> None:
+    """Run a function on a new thread, without waiting for it."""
+    threading.Thread(target=action, name="carrel-background", daemon=True).start()

@@ -48,9 +48,11 @@ class Ending:
     """
 
     def __init__(self, finish: Callable[[], object], *, raises: bool = True) -> None:
-        """With `raises`, a signal raises `Stopped` on the main thread."""
+        """With `raises`, a signal raises `Stopped` on the main thread; without, it only sets `is_asked`."""
         self._finish = finish
         self._raises = raises
+        self.is_asked = False
+        """Whether a signal has asked the process to end."""
         self._noticed = threading.Event()
         self._left = threading.Event()
 
@@ -79,6 +81,7 @@ class Ending:
 
     def _handle(self, _signal: int, _frame: FrameType | None) -> None:
         """Handle a signal that ends the process."""
+        self.is_asked = True
         if self._raises:
             self.notice()
             raise Stopped
@@ -112,7 +115,7 @@ class Ending:
         """Yield the numbers of signals until the pipe is closed; prepare the kernel once the server is idle."""
         ready, _, _ = select.select([self._seen], [], [], _PREPARE_S)
         if not ready and self._may_use_kernel:
-            _have_the_kernel_end_us(self._seen)
+            _arm_kernel(self._seen)
         while numbers := os.read(self._seen, 64):
             yield set(numbers)
 
@@ -121,12 +124,12 @@ class Ending:
         began = monotonic()
         if self._left.is_set():
             return
-        _let_the_kernel_be(self._seen)
+        _disarm_kernel(self._seen)
         again = next((number for number in _ENDING if number in numbers), None) if self._raises else None
         is_stuck = False
-        self._delay_the_kernel(began)
+        self._restart_alarm(began)
         while not self._left.wait(_NOTICE_S):
-            self._delay_the_kernel(began)
+            self._restart_alarm(began)
             passed = monotonic() - began
             if passed > FORCED_END_S:
                 os._exit(0)
@@ -139,7 +142,7 @@ class Ending:
                 # A signal just before a blocking read is noticed only when it is sent again.
                 signal.pthread_kill(self._main, again)
 
-    def _delay_the_kernel(self, began: float) -> None:
+    def _restart_alarm(self, began: float) -> None:
         """Restart the alarm with the whole time. A signal from the kernel may come late, so this is repeated."""
         signal.setitimer(signal.ITIMER_REAL, max(began + _KERNEL_S - monotonic(), _NOTICE_S))
         if self._left.is_set():  # the main thread may have stopped the timer before it was set here
@@ -157,15 +160,15 @@ def exit_in_time(code: int) -> None:
     threading.Thread(target=end, name="carrel-ending", daemon=True).start()
 
 
-def _let_the_kernel_be(seen: int) -> None:
-    """Stop the kernel from acting on the pipe: a repeated signal would end the process early."""
+def _disarm_kernel(seen: int) -> None:
+    """Stop the kernel from ending the process: a repeated signal would end it early."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl  # not on every system
 
         fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) & ~os.O_ASYNC)
 
 
-def _have_the_kernel_end_us(seen: int) -> None:
+def _arm_kernel(seen: int) -> None:
     """Make the kernel end the process with SIGALRM a second after a write to the pipe, unless that is stopped."""
     try:
         import ctypes  # takes a while
@@ -176,7 +179,8 @@ def _have_the_kernel_end_us(seen: int) -> None:
         library.signal.restype = ctypes.c_void_p
         fcntl.fcntl(seen, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(seen, _F_SETSIG, signal.SIGHUP)
-        fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) | os.O_ASYNC)
+        # The handler first: without it, the signal of a write in between would end the process.
         library.signal(signal.SIGHUP, ctypes.cast(library.alarm, ctypes.c_void_p))
+        fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) | os.O_ASYNC)
     except (ImportError, AttributeError, OSError):
         pass  # not Linux: a call that holds the interpreter's lock must be killed by the user

@@ -18,7 +18,7 @@ from carrel.core.cancellation import Cancellable
 from carrel.core.limits import SHUTDOWN_GRACE_S, STUCK_S
 from carrel.protocol.framing import Lines, OverLong
 from carrel.protocol.methods import ParsedCall
-from carrel.server.connection import Connection
+from carrel.server.connection import LineConnection
 from carrel.server.requests import Work
 from carrel.server.server import Server
 from carrel.server.workers import Workers
@@ -75,7 +75,7 @@ def _rest(parts: Sequence[bytes | memoryview], written: int) -> Sequence[bytes |
 class LineReader:
     """Reads a file descriptor and answers its lines; lines that arrive together are answered together."""
 
-    def __init__(self, connection: Connection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
+    def __init__(self, connection: LineConnection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
         self._connection = connection
         self._source = source
         self._output = output
@@ -114,7 +114,7 @@ class LineReader:
 
     def _read_until_the_end(self, turn: int, answers: list[bytes]) -> None:
         try:
-            while self._answer_what_is_at_hand(turn, answers) and self._output.is_open and not self._is_at_end:
+            while self._answer_lines(turn, answers) and self._output.is_open and not self._is_at_end:
                 chunk = os.read(self._source, _CHUNK)
                 if self._is_parked:
                     self._is_read.set()
@@ -127,7 +127,7 @@ class LineReader:
                 if self._on_end is not None:
                     self._on_end()
 
-    def _answer_what_is_at_hand(self, turn: int, answers: list[bytes]) -> bool:
+    def _answer_lines(self, turn: int, answers: list[bytes]) -> bool:
         """Answer the lines that were read; return whether this thread is still the reading one."""
         size = 0
         for line in self._at_hand:
@@ -150,7 +150,7 @@ class LineReader:
         return True
 
     def _is_given_up(self, turn: int) -> bool:
-        """Return whether the call that a former reading thread still answers was cancelled."""
+        """Return whether the call was cancelled that the former reading thread still answers."""
         work = self._overtaken.get(turn)
         return work is not None and work.is_cancelled
 
@@ -229,7 +229,7 @@ class _Serving:
         self._is_finished = False
         self._output = Output(target)
         self._workers = Workers(self._output.write)
-        self._connection = server.connect(self._output.write)
+        self._connection = LineConnection(server.dispatch, lambda: server.watcher, self._output.write)
         lines = Lines(server.catalog.max_bytes)
         self._reader = LineReader(self._connection, source, self._output, self._workers, lines)
 
@@ -270,7 +270,7 @@ def taken_streams() -> Iterator[tuple[int, int]]:
         with taken_stdout() as target:
             for descriptor in (source, target):
                 os.set_blocking(descriptor, True)
-            _widen(target)
+            _enlarge_pipe(target)
             yield source, target
     finally:
         os.dup2(source, 0)
@@ -296,7 +296,7 @@ def taken_stdout() -> Iterator[int]:
         os.close(target)
 
 
-def _widen(descriptor: int) -> None:
+def _enlarge_pipe(descriptor: int) -> None:
     """Enlarge a pipe if the system can, so that large answers need fewer switches between processes."""
     try:
         import fcntl  # not on every system

@@ -1,4 +1,4 @@
-"""Who comes in over HTTP: names, origins, tokens, scopes; and that a refusal says nothing of what is there."""
+"""Who is accepted over HTTP: names, origins, tokens, scopes; and that a refusal does not reveal what exists."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
 from carrel.server.server import Server
 from carrel.transports.http.app import App
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from carrel.transports.http.tokens import Keyring, TokenStore
 from tests.support.http_asking import (
     INITIALIZE,
@@ -45,10 +45,10 @@ ROUTES = (
 
 
 class Tokens:
-    """Two people, by their tokens."""
+    """The access of each token."""
 
     def find(self, token: str) -> Access | None:
-        """Know them."""
+        """Return the access of a token."""
         known = {
             "all": Access("all"),
             "some": Access("some", frozenset({"shelf:read", "carrel:read"})),
@@ -72,22 +72,22 @@ class Issuer:
         return None
 
     def verify(self, token: str) -> Access | None:
-        """Know one."""
+        """Return the access of the one valid token."""
         self.asked += 1
         return Access("jwt ann", frozenset({"shelf:read"})) if token == "good.jwt.token" else None
 
 
 def bearer(token: str) -> dict[str, str]:
-    """Give the header of a token."""
+    """Return the header of a token."""
     return {"authorization": f"Bearer {token}"}
 
 
 @pytest.fixture(name="app")
 def guarded_app() -> App:
-    app = application(Shelf("shelf", {"a": "text"}), Memory(), guard=Guard(Doors(is_loopback=True), Tokens()))
+    app = application(Shelf("shelf", {"a": "text"}), Memory(), guard=Guard(AcceptedNames(is_loopback=True), Tokens()))
     catalog = app._server.catalog
     catalog.mount(Guide(catalog), Mirror(catalog))
-    return App(Server(catalog), Guard(Doors(is_loopback=True), Tokens()))
+    return App(Server(catalog), Guard(AcceptedNames(is_loopback=True), Tokens()))
 
 
 # Names and origins
@@ -138,7 +138,9 @@ def test_a_page_that_embeds_us_is_refused(app: App) -> None:
 
 
 def test_elsewhere_only_listed_names_and_origins_count() -> None:
-    doors = Doors(is_loopback=False, hosts=frozenset({"desk.example"}), origins=frozenset({"https://app.example"}))
+    doors = AcceptedNames(
+        is_loopback=False, hosts=frozenset({"desk.example"}), origins=frozenset({"https://app.example"})
+    )
     app = application(Shelf("shelf", {"a": "text"}), guard=Guard(doors))
 
     assert get(app, "/shelf/a").status == 421
@@ -180,7 +182,7 @@ def test_a_header_that_says_the_same_twice_says_it(app: App) -> None:
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if not route.startswith("/.well-known")])
 @pytest.mark.parametrize("headers", [{}, bearer("wrong"), {"authorization": "Basic all"}])
-def test_without_a_token_nothing_is_told(app: App, route: str, headers: Mapping[str, str]) -> None:
+def test_without_a_token_nothing_is_reported(app: App, route: str, headers: Mapping[str, str]) -> None:
     reply = get(app, f"{route}{'&' if '?' in route else '?'}access_token=all", headers)
 
     assert reply.status == 401
@@ -234,7 +236,7 @@ def test_a_token_that_is_none_is_no_request(app: App, given: str) -> None:
 def test_the_metadata_is_where_it_is_said_to_be(audience: str, url: str) -> None:
     issuer = Issuer()
     issuer.audience = audience
-    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), issuer))
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(AcceptedNames(is_loopback=True), Tokens(), issuer))
 
     refused = get(app, "/shelf/a").headers["www-authenticate"]
     assert f'resource_metadata="{url}"' in refused
@@ -244,7 +246,7 @@ def test_the_metadata_is_where_it_is_said_to_be(audience: str, url: str) -> None
     assert get(app, "/.well-known/oauth-protected-resource/other").status == 401
 
 
-def test_tokens_that_are_being_verified_count_as_nobodys() -> None:
+def test_tokens_that_are_being_verified_have_a_common_limit() -> None:
     askers: list[str] = []
 
     class Noticing(Issuer):
@@ -252,7 +254,7 @@ def test_tokens_that_are_being_verified_count_as_nobodys() -> None:
             askers.append(current_access().name)
             return super().verify(token)
 
-    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Noticing()))
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(AcceptedNames(is_loopback=True), Tokens(), Noticing()))
 
     assert get(app, "/shelf/a", bearer("good.jwt.token")).status == 200
     assert askers == ["tokens"]
@@ -263,14 +265,14 @@ def test_when_too_many_tokens_wait_one_may_come_again() -> None:
         def verify(self, token: str) -> Access | None:
             raise ProviderError(f"Server is busy: {len(token)}", word="busy")
 
-    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Busy()))
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(AcceptedNames(is_loopback=True), Tokens(), Busy()))
     reply = get(app, "/shelf/a", bearer("a.b.c"))
 
     assert (reply.status, reply.headers["retry-after"]) == (503, "1")
 
 
 def test_who_lacks_a_scope_is_told_where_to_get_it() -> None:
-    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Issuer()))
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(AcceptedNames(is_loopback=True), Tokens(), Issuer()))
     where = "https://desk.example/.well-known/oauth-protected-resource/mcp"
 
     for reply in (get(app, "/shelf/a", bearer("nothing")), read(app, "shelf:///a", "nothing")):
@@ -281,7 +283,7 @@ def test_who_lacks_a_scope_is_told_where_to_get_it() -> None:
 
 
 def test_the_metadata_names_the_authorization_server() -> None:
-    guard = Guard(Doors(is_loopback=True), Tokens(), Issuer())
+    guard = Guard(AcceptedNames(is_loopback=True), Tokens(), Issuer())
     app = application(Shelf("shelf", {"a": "text"}), guard=guard)
 
     for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
@@ -329,7 +331,7 @@ def test_what_a_token_may_not_read_is_refused_alike_whether_it_exists(app: App) 
 
 
 def result(app: App, method: str, token: str, params: Mapping[str, object] | None = None, name: str = "") -> Any:
-    """Ask over MCP, and give the result."""
+    """Ask over MCP, and return the result."""
     headers = {**modern_headers(method, name or None), **bearer(token)}
     return post(app, modern(method, params), headers).json.get("result")
 
@@ -400,7 +402,7 @@ def test_completions_are_counted_per_caller_not_per_connection(app: App) -> None
 
 def test_a_subscription_leaves_out_what_may_not_be_read_and_what_is_not_there_alike() -> None:
     one, two = Eventful("shelf", {"a": "1"}), Eventful("other", {"a": "1"})
-    app = application(one, two, guard=Guard(Doors(is_loopback=True), Tokens()))
+    app = application(one, two, guard=Guard(AcceptedNames(is_loopback=True), Tokens()))
 
     async def talk() -> None:
         wanted = {"resourceSubscriptions": ["shelf:///a", "other:///a", "nobody:///a"]}
@@ -413,7 +415,7 @@ def test_a_subscription_leaves_out_what_may_not_be_read_and_what_is_not_there_al
         session = {**JSON, **bearer("some"), "mcp-session-id": opened.headers["mcp-session-id"]}
         refused = await ask(app, "POST", "/mcp", session, legacy("resources/subscribe", {"uri": "other:///a"}))
         assert (refused.status, refused.json["error"]["code"]) == (403, -32803)
-        # A session works only for whoever opened it.
+        # A session works only for the caller who opened it.
         stolen = {**session, **bearer("all")}
         assert (await ask(app, "POST", "/mcp", stolen, legacy("ping"))).status == 404
         assert (await ask(app, "DELETE", "/mcp", stolen)).status == 404
@@ -429,7 +431,7 @@ def test_a_stream_ends_with_its_token() -> None:
             del token
             return Access("brief", None, expires_at=0.0)
 
-    app = application(Eventful("e", {"a": "1"}), guard=Guard(Doors(is_loopback=True), Brief()))
+    app = application(Eventful("e", {"a": "1"}), guard=Guard(AcceptedNames(is_loopback=True), Brief()))
 
     async def talk() -> None:
         headers = {**modern_headers("subscriptions/listen"), **bearer("x")}

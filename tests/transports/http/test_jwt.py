@@ -6,20 +6,13 @@ import queue
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from time import time
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
@@ -28,6 +21,7 @@ from carrel.catalog.groups import Groups, GroupSettings
 from carrel.core.errors import ConfigError, ProviderError
 from carrel.transports.http import jwt as issuer_jwt
 from carrel.transports.http.jwt import LEEWAY_S, MAX_WAITING, REFRESH_S, Issuer
+from tests.support.certificates import make_certificate
 from tests.support.waiting import PATIENCE_S
 
 ISSUER, AUDIENCE = "https://login.example", "https://desk.example/mcp"
@@ -100,7 +94,7 @@ class KeyServer:
         self.issuer = Issuer(ISSUER, AUDIENCE, f"{self.address}/keys")
 
     def grow_old(self) -> None:
-        """Have the keys be looked for again, if one is not known."""
+        """Make the issuer fetch the keys again if one is unknown."""
         self.issuer._keys._asked_at -= REFRESH_S + 1
 
     def close(self) -> None:
@@ -191,7 +185,7 @@ def test_a_scope_that_is_null_makes_no_token(issuer: Issuer) -> None:
     assert issuer.verify(jwt.encode({"alg": "ES256", "kid": "one"}, claims, KEY)) is None
 
 
-def test_who_has_no_name_is_nobody_else(issuer: Issuer) -> None:
+def test_a_caller_without_a_name_is_no_other_caller(issuer: Issuer) -> None:
     nameless = [sign(sub=None, jti="1"), sign(sub=None, jti="2"), sign(sub="")]
     names = {access.name for access in map(issuer.verify, [*nameless, sign(sub="ann")]) if access is not None}
 
@@ -396,18 +390,9 @@ def test_keys_that_moved_are_found(keys: KeyServer) -> None:
 
 
 def certified(folder: Path) -> ssl.SSLContext:
-    """Give a certificate for this machine, which is also in `folder` for those who are to trust it."""
-    key, day = generate_private_key(SECP256R1()), timedelta(days=1)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "keys")])
-    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, datetime.now(UTC) - day, datetime.now(UTC) + day)
-    signed = made.add_extension(here, critical=False).sign(key, SHA256())
-    certificate = signed.public_bytes(Encoding.PEM)
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (folder / "certificate.pem").write_bytes(certificate)
-    (folder / "both.pem").write_bytes(certificate + private)
+    """Return the certificate of a server on this machine, which is also in `folder` for those who are to trust it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "both.pem")
+    context.load_cert_chain(*make_certificate(folder))
     return context
 
 

@@ -47,7 +47,7 @@ def memory_app() -> App:
 
 
 def error(reply: Reply) -> tuple[int, int, Any]:
-    """Give status, code and id of an error."""
+    """Return status, code and id of an error."""
     return reply.status, reply.json["error"]["code"], reply.json.get("id")
 
 
@@ -501,7 +501,7 @@ def test_a_client_that_leaves_is_no_longer_listened_for() -> None:
 
 
 async def open_session(app: App) -> dict[str, str]:
-    """Shake hands; give the headers of the session."""
+    """Shake hands; return the headers of the session."""
     reply = await ask(app, "POST", "/mcp", JSON, legacy("initialize", INITIALIZE))
     assert reply.status == 200
     headers = {**JSON, "mcp-session-id": reply.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
@@ -551,7 +551,7 @@ def test_a_request_that_is_cancelled_in_a_batch_ends_its_post() -> None:
     run(talk)
 
 
-def test_a_session_is_told_on_its_get_stream_until_it_is_deleted() -> None:
+def test_a_session_is_notified_on_its_get_stream_until_it_is_deleted() -> None:
     shelf = Eventful("e", {"a": "1"})
     app = application(shelf)
 
@@ -748,7 +748,7 @@ def test_a_batch_ends_when_all_of_its_requests_are_cancelled() -> None:
 
 
 @pytest.mark.parametrize("ending", ["Server is stopping", "Session ended"])
-def test_each_request_of_a_batch_that_waits_at_the_end_is_told(ending: str) -> None:
+def test_each_request_of_a_batch_that_waits_at_the_end_is_reported(ending: str) -> None:
     gated = Gated()
     app = application(gated)
 

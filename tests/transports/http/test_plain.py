@@ -192,7 +192,7 @@ def test_each_error_is_json_with_its_status(app: App, kind: str, status: int, na
     assert reply.headers["content-type"] == "application/json"
 
 
-def test_an_error_told_as_content_keeps_its_text(app: App) -> None:
+def test_an_error_sent_as_content_keeps_its_text(app: App) -> None:
     reply = get(app, "/test/error/content")
 
     assert (reply.status, reply.json) == (404, {"error": "No such note; try 000"})

@@ -1,4 +1,4 @@
-"""What outlives a request: sessions, streams and work belong to whoever opened them, as long as they may."""
+"""What outlives a request: sessions, streams and work belong to the caller who opened them, while it may connect."""
 
 import asyncio
 import threading
@@ -12,8 +12,8 @@ from carrel.core.limits import MAX_BATCH, WORKER_THREADS
 from carrel.core.model import Tool, ToolResult
 from carrel.core.provider import Call
 from carrel.transports.http.app import App
-from carrel.transports.http.guard import Doors, Guard
-from carrel.transports.http.threads import Places, _Errand
+from carrel.transports.http.guard import AcceptedNames, Guard
+from carrel.transports.http.threads import Places, _ThreadCall
 from tests.support.http_asking import (
     INITIALIZE,
     JSON,
@@ -42,7 +42,7 @@ class Keys:
 
 
 def guarded(*providers: Memory | Eventful | Gated, keys: Keys) -> App:
-    return application(*providers, guard=Guard(Doors(is_loopback=True), keys))
+    return application(*providers, guard=Guard(AcceptedNames(is_loopback=True), keys))
 
 
 def bearing(token: str, headers: dict[str, str] = JSON) -> dict[str, str]:
@@ -206,7 +206,9 @@ def test_work_of_a_client_that_left_before_it_began_makes_room() -> None:
                 await arrived(gated)
         async with reading(WORKER_THREADS):
             await asyncio.to_thread(until, lambda: app.threads._waiting.taken > WORKER_THREADS)
-        await asyncio.to_thread(until, lambda: not any(one.name == "carrel-aside" for one in threading.enumerate()))
+        await asyncio.to_thread(
+            until, lambda: not any(one.name == "carrel-background" for one in threading.enumerate())
+        )
         text = legacy("resources/read", {"uri": "other:///a"})
         reply = await ask(app, "POST", "/mcp", bearing("one"), text)
         assert reply.json["result"]["contents"][0]["text"] == "text"
@@ -218,7 +220,7 @@ def test_work_of_a_client_that_left_before_it_began_makes_room() -> None:
 def test_what_a_function_gave_as_its_time_ran_out_is_given_or_discarded_never_both() -> None:
     async def talk() -> None:
         discarded: list[str] = []
-        errand = _Errand(Access("one"), lambda: "reading", discarded.append, lambda: False)
+        errand = _ThreadCall(Access("one"), lambda: "reading", discarded.append, lambda: False)
         errand.run()
         errand.settle(None)
         errand.settle(None)
@@ -274,7 +276,7 @@ class Stubborn(Memory):
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_a_tool_that_takes_its_time_to_stop_keeps_nobody_from_being_told(era: str) -> None:
+def test_a_tool_that_is_slow_to_stop_delays_no_answer(era: str) -> None:
     stubborn = Stubborn()
     app = application(stubborn)
 

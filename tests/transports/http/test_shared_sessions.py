@@ -54,6 +54,13 @@ class ReplicaOfDesk:
         assert (await self.post(legacy("notifications/initialized", request_id=None), session)).status == 202
         return session
 
+    async def subscribe(self) -> str:
+        """Open a session, create a scope and subscribe to it; return the id of the session."""
+        session = await self.open()
+        await self.call(session, "scopes.create", title="Garden", customAlias="garden")
+        await self.post(legacy("resources/subscribe", {"uri": SCOPE}), session)
+        return session
+
     async def call(self, session: str, tool: str, **arguments: object) -> Any:
         """Call a tool; return its structured result."""
         reply = await self.post(legacy("tools/call", {"name": tool, "arguments": arguments}), session)
@@ -122,9 +129,7 @@ def test_a_stream_resumes_on_another_replica_with_what_was_missed(replicas: Pair
     one, other = replicas
 
     async def talk() -> None:
-        session = await one.open()
-        await one.call(session, "scopes.create", title="Garden", customAlias="garden")
-        await one.post(legacy("resources/subscribe", {"uri": SCOPE}), session)
+        session = await one.subscribe()
         async with one.stream(session) as exchange:
             await one.call(session, "scopes.update", alias="garden", title="First")
             await message_about(exchange, SCOPE)
@@ -148,9 +153,7 @@ def test_events_have_ids_that_can_be_resumed_from(replicas: Pair, monkeypatch: p
     monkeypatch.setattr("carrel.stores.feed.LAG_S", 0.0)
 
     async def talk() -> None:
-        session = await one.open()
-        await one.call(session, "scopes.create", title="Garden", customAlias="garden")
-        await one.post(legacy("resources/subscribe", {"uri": SCOPE}), session)
+        session = await one.subscribe()
         async with one.stream(session) as exchange:
             await one.call(session, "scopes.update", alias="garden", title="First")
             seen = b""
@@ -167,9 +170,7 @@ def test_an_event_id_that_is_not_ours_means_everything(replicas: Pair, last_even
     one, _ = replicas
 
     async def talk() -> None:
-        session = await one.open()
-        await one.call(session, "scopes.create", title="Garden", customAlias="garden")
-        await one.post(legacy("resources/subscribe", {"uri": SCOPE}), session)
+        session = await one.subscribe()
         async with one.stream(session, last_event) as exchange:
             await message_about(exchange, SCOPE)
 
@@ -212,9 +213,7 @@ def test_unsubscribing_on_one_replica_holds_on_all(replicas: Pair) -> None:
     one, other = replicas
 
     async def talk() -> None:
-        session = await one.open()
-        await one.call(session, "scopes.create", title="Garden", customAlias="garden")
-        await one.post(legacy("resources/subscribe", {"uri": SCOPE}), session)
+        session = await one.subscribe()
         await other.post(legacy("resources/unsubscribe", {"uri": SCOPE}), session)
         state = one.replica.sessions.find(session, EVERYTHING)
         assert state is not None

@@ -261,6 +261,9 @@ def test_the_link_sets_the_cookie_and_redirects_at_once_and_head_does_not_use_it
     assert first.headers["cache-control"] == "no-store"
     assert second.status == 410
     assert "set-cookie" not in second.headers
+    page = guarded.get(link, BROWSER)
+    assert (page.status, page.headers["content-type"]) == (410, "text/html; charset=utf-8")
+    assert "<code>carrel open</code>" in page.body.decode()
     cookie = {"cookie": first.headers["set-cookie"].partition(";")[0]}
     assert guarded.get("/", {**BROWSER, **cookie}).status == 200
     assert guarded.get("/workspace/a.txt", cookie).body == b"hello\n"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,9 +23,9 @@ from carrel.core.model import Reading, Stored, Text
 from carrel.core.provider import Provider, Route
 from carrel.transports.http.app import App
 from carrel.transports.http.asgi import header, quoted
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from carrel.transports.http.mcp import Endpoint
-from carrel.transports.http.unauthenticated import Lobby
+from carrel.transports.http.unauthenticated import NewConnections
 from carrel.transports.http.wire import Wire
 from tests.support.http_asking import JSON, application, legacy, listening, modern, modern_headers, raw
 from tests.support.memory_provider import SAMPLE, Eventful, Gated, Memory
@@ -37,7 +37,7 @@ HOST = b"Host: localhost\r\n"
 
 
 def statuses(answer: bytes) -> list[int]:
-    """Give the status of each answer in what came back."""
+    """Return the status of each answer in what came back."""
     return [int(line.split()[1]) for line in answer.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
 
 
@@ -84,7 +84,7 @@ def test_bytes_that_trickle_do_not_buy_time() -> None:
 
 
 def _trickle(connection: socket.socket) -> list[int]:
-    """Send a byte at a time for as long as anybody takes them; give what was answered."""
+    """Send a byte at a time for as long as anybody takes them; return what was answered."""
     connection.settimeout(0.02)
     for _ in range(1_000):
         try:
@@ -189,7 +189,7 @@ def test_the_name_in_a_target_counts_and_not_the_one_beside_it(target: bytes, ho
         ("GET /workspace/é HTTP/1.1\r\n\r\n".encode(), 400),
     ],
 )
-def test_what_is_refused_before_it_is_understood_is_told_in_json(sent: bytes, status: int) -> None:
+def test_what_is_refused_before_it_is_understood_is_reported_in_json(sent: bytes, status: int) -> None:
     with listening(application(Memory()), Strict) as port:
         head, _, body = raw(port, sent).partition(b"\r\n\r\n")
     assert statuses(head) == [status]
@@ -359,6 +359,15 @@ def posted(method: str, params: dict[str, Any], request_id: int, *more: str) -> 
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def test_a_client_that_waits_for_a_word_before_it_sends_the_body_gets_it() -> None:
+    head, _, body = posted("resources/read", {"uri": "test:///plain"}, 1, "Expect: 100-Continue").partition(b"\r\n\r\n")
+    with listening(application(Memory())) as port, connect(port) as connection:
+        connection.sendall(head + b"\r\n\r\n")
+        assert statuses(connection.recv(10_000)) == [100]
+        connection.sendall(body)
+        assert statuses(connection.recv(10_000)) == [200]
+
+
 def test_calls_that_wait_and_calls_that_do_not_are_answered_in_order() -> None:
     gated = Gated("gated", {"quick": "text"})
     uris = ["test:///plain", "gated:///gate/a", "test:///plain", "gated:///quick", "test:///none"]
@@ -405,6 +414,32 @@ def test_a_call_in_small_parts_is_answered_as_one_in_one_part() -> None:
         with connection.makefile("rb") as answers:
             first, second = (part.split(b"\r\n\r\n") for part in answers.read().split(b"HTTP/1.1 200 OK")[1:])
     assert first[1] == second[1]
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+def test_an_answer_that_had_to_wait_is_written_at_once_with_its_head(size: int) -> None:
+    gated = Gated("gated", {"quick": "a" * size})
+    written: list[bytes] = []
+
+    class Noticing(Wire):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            class Noted:
+                def __getattr__(self, name: str) -> object:
+                    return getattr(transport, name)
+
+                def write(self, data: bytes) -> None:
+                    written.append(data)
+                    cast("asyncio.Transport", transport).write(data)
+
+                def writelines(self, parts: Sequence[bytes]) -> None:
+                    self.write(b"".join(parts))
+
+            super().connection_made(cast("asyncio.BaseTransport", Noted()))
+
+    with listening(application(gated), Noticing) as port:
+        answer = raw(port, posted("resources/read", {"uri": "gated:///quick"}, 1, "Connection: close"))
+    assert statuses(answer) == [200]
+    assert written == [answer]
 
 
 class Hasty(Wire):
@@ -635,7 +670,7 @@ class Token:
     """One token that may do everything."""
 
     def find(self, token: str) -> Access | None:
-        """Know it."""
+        """Return the access of a token."""
         return Access("me") if token == "right" else None
 
 
@@ -650,7 +685,7 @@ def connected(port: int, era: EraChoice) -> Iterator[Client]:
 @pytest.mark.parametrize("era", ["modern", "legacy", "auto"])
 def test_the_client_reads_lists_calls_and_listens(era: EraChoice) -> None:
     shelf = Eventful("e", {"a": "1"})
-    app = application(Memory(), shelf, guard=Guard(Doors(is_loopback=True), Token()))
+    app = application(Memory(), shelf, guard=Guard(AcceptedNames(is_loopback=True), Token()))
     with listening(app) as port, connected(port, era) as client:
         assert client.era == ("legacy" if era == "legacy" else "modern")
         assert text_of(client, "test:///plain") == SAMPLE
@@ -693,10 +728,10 @@ def test_a_server_that_stops_is_noticed_by_who_listens() -> None:
         client.read("e:///a")
 
 
-def test_what_http_refuses_is_told_in_words() -> None:
-    app = application(Memory(), guard=Guard(Doors(is_loopback=True), Token()))
+def test_what_http_refuses_is_reported_in_words() -> None:
+    app = application(Memory(), guard=Guard(AcceptedNames(is_loopback=True), Token()))
     with listening(app) as port:
-        with pytest.raises(RemoteError, match="401: it wants another token") as refused:
+        with pytest.raises(RemoteError, match="401: it needs a valid token") as refused:
             Client.at(f"http://127.0.0.1:{port}/mcp", timeout_s=PATIENCE_S)
         assert refused.value.word == "denied"
     with pytest.raises(RemoteError, match="Cannot reach"):
@@ -745,7 +780,7 @@ class OneScope:
 
 
 def narrow() -> App:
-    return application(Memory(), guard=Guard(Doors(is_loopback=True), OneScope()))
+    return application(Memory(), guard=Guard(AcceptedNames(is_loopback=True), OneScope()))
 
 
 BEARER = b"Authorization: Bearer t\r\nConnection: close\r\n"
@@ -803,8 +838,8 @@ class Crowded(Wire):
 
 
 def crowded(limit: int, limit_each: int = 1_000) -> App:
-    app = application(Memory(), guard=Guard(Doors(is_loopback=True), OneScope()))
-    app.lobby = Lobby(limit, limit_each)
+    app = application(Memory(), guard=Guard(AcceptedNames(is_loopback=True), OneScope()))
+    app.new_connections = NewConnections(limit, limit_each)
     return app
 
 
@@ -852,12 +887,12 @@ def test_a_connection_on_which_nobody_was_let_in_is_closed_soon() -> None:
 
 
 def test_one_address_of_another_machine_has_few_places_and_this_machine_has_all() -> None:
-    lobby: Lobby[int] = Lobby(limit=6, limit_each=2)
-    gone = [lobby.enter(number, "192.0.2.1") for number in range(4)]
+    new_connections: NewConnections[int] = NewConnections(limit=6, limit_each=2)
+    gone = [new_connections.enter(number, "192.0.2.1") for number in range(4)]
 
-    assert (gone, len(lobby)) == ([None, None, 0, 1], 2)
-    assert [lobby.enter(number, "127.0.0.1") for number in range(10, 14)] == [None] * 4
-    assert lobby.enter(20, "192.0.2.2") == 2, "the oldest of all goes"
-    lobby.leave(3)
-    lobby.leave(3)
-    assert (3 in lobby, 20 in lobby, len(lobby)) == (False, True, 5)
+    assert (gone, len(new_connections)) == ([None, None, 0, 1], 2)
+    assert [new_connections.enter(number, "127.0.0.1") for number in range(10, 14)] == [None] * 4
+    assert new_connections.enter(20, "192.0.2.2") == 2, "the oldest of all goes"
+    new_connections.leave(3)
+    new_connections.leave(3)
+    assert (3 in new_connections, 20 in new_connections, len(new_connections)) == (False, True, 5)

@@ -1,4 +1,4 @@
-"""What a client would rather have: the header `Accept`, with its weights (RFC 9110, 12.5.1)."""
+"""Which type a client prefers: the header `Accept`, with its weights (RFC 9110, 12.5.1)."""
 
 from functools import lru_cache
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 HTML: Final = "text/html"
 _XHTML: Final = "application/xhtml+xml"
 _DATA: Final = ("application/json", "text/markdown", "text/plain", "application/octet-stream")
-"""What a resource or a page may be instead of HTML."""
+"""Types in which a resource or a page is offered besides HTML."""
 _MAX_LENGTH: Final = 4_096
 
 
@@ -28,7 +28,7 @@ def prefers_html(accept: bytes) -> bool:
 
 @lru_cache(maxsize=256)
 def preferred(accept: bytes, offered: tuple[str, ...]) -> str:
-    """Return the one of the offered types that a client would rather have; the first if it does not say."""
+    """Return the offered type that a client prefers; the first if it names none."""
     weights = _weights(accept)
 
     def weight(kind: str) -> tuple[float, int]:

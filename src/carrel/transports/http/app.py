@@ -16,8 +16,12 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
-from time import time
+from contextlib import suppress
+from importlib import import_module
+from time import monotonic, time
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from carrel.catalog.access import Access, ActingAs
@@ -34,7 +38,7 @@ from carrel.transports.http.plain import Plain, refuse
 from carrel.transports.http.shared_sessions import SharedSessions
 from carrel.transports.http.sse import Outbox
 from carrel.transports.http.threads import Threads
-from carrel.transports.http.unauthenticated import Lobby
+from carrel.transports.http.unauthenticated import NewConnections
 from carrel.transports.http.visits import OPEN_PATH, Visits
 from carrel.transports.shutdown import Ending
 
@@ -45,6 +49,10 @@ _HEALTH: Final = b"/-/health"
 _READY: Final = b"/-/ready"
 _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
 _GRACE_S: Final = 1
+DRAIN_S: Final = 0.5
+"""How long a replica still takes requests after a signal: none is cut off because it came at this moment."""
+_LAST_S: Final = 0.1
+"""How long the connections that were accepted last may take to send their request."""
 
 
 class App:
@@ -64,16 +72,18 @@ class App:
         self._server = server
         self._guard = guard
         self.threads = Threads(deadline_s)
-        self._endpoint = Endpoint(server, self.threads, self.is_shut_out, shared)
+        self._endpoint = Endpoint(server, self.threads, self.is_shut_out, allowances or Allowances(), shared)
+        self.accept = self._endpoint.accept
+        """Accepts the message of a POST; returns its answer, or what `__call__` needs to wait for it."""
         self.sessions = self._endpoint.sessions
         self.plain = Plain(server, self.threads)
+        self.is_replica = shared is not None
         self._make_pages = pages
         self._pages: Pages | None = None
         self._visits = visits
         self.outboxes: set[Outbox] = set()
         """The event streams of pages."""
-        self._allowances = allowances or Allowances()
-        self.lobby: Lobby[object] = Lobby()
+        self.new_connections: NewConnections[object] = NewConnections()
         self._is_ending = False
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
@@ -94,9 +104,9 @@ class App:
         except Gone:
             return
         except asyncio.CancelledError:
-            if not (self.threads.is_closed and request.abort):
+            if not (self.threads.is_closed and request.tcp):
                 raise
-            request.abort()  # the server stops, and the client did not read its answer in time
+            request.tcp.abort()  # the server stops, and the client did not read its answer in time
 
     def lets_in(self, request: Request) -> bool:
         """Return whether a POST to `/mcp` has valid headers and a caller who is known without waiting."""
@@ -106,13 +116,13 @@ class App:
         self._let_in(request, access)
         return True
 
-    def accept(self, request: Request, body: bytes) -> Answered | OpenPost:
-        """Accept the message of a POST; return its answer, or what `__call__` needs to wait for it."""
-        return self._endpoint.accept(request, body)
+    def announce_end(self) -> None:
+        """Tell balancers from now on to send no more requests."""
+        self._is_ending = True
 
     def end(self) -> None:
         """End every stream and session properly."""
-        self._is_ending = True
+        self.announce_end()
         self._endpoint.close()
         for outbox in tuple(self.outboxes):
             outbox.finish()
@@ -127,10 +137,10 @@ class App:
             await self._reply_metadata(request)
             return
         if refusal is None and request.path == OPEN_PATH and self._visits is not None:
-            await open_visit(request, self._visits)
+            await open_visit(request, self._visits, self._pages_for(request))
             return
         pages = self._pages_for(request)
-        if refusal is None and pages is not None and await pages.answer_stranger(request):
+        if refusal is None and pages is not None and await pages.answer_public(request):
             return
         visitor = None if self._visits is None else self._visits.find(request)
         access = refusal or visitor or await self._guard.identify(request, self.threads)
@@ -138,7 +148,7 @@ class App:
             if request.path == _HEALTH and access.status in (401, 421):
                 await request.reply_json(200, {"status": "ok"})
             elif pages is not None and access.status == 401:
-                await pages.refuse_stranger(request, access)
+                await pages.refuse_unauthenticated(request, access)
             else:
                 await request.refuse(access.status, access.problem, *access.headers)
             return
@@ -183,9 +193,8 @@ class App:
 
     def _let_in(self, request: Request, access: Access) -> None:
         request.access = access
-        if request.on_let_in is not None:
-            request.on_let_in()
-        request.allowance = self._allowances.of(access.name)
+        if request.tcp is not None:
+            request.tcp.let_in()
         request.metadata_url = self._guard.metadata_url(request)
 
     async def _reply_metadata(self, request: Request) -> None:
@@ -199,7 +208,7 @@ class App:
             await request.reply_json(200, metadata)
 
     async def _reply_ready(self, request: Request) -> None:
-        """Tell a balancer, which asks by address and without a token, whether to send requests here."""
+        """Answer a load balancer, which has no token, whether to send requests here."""
         if request.method not in ("GET", "HEAD"):
             await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
         elif self._is_ending:
@@ -258,12 +267,37 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object] = lambda: None) -> "uvicorn.Server":
+def import_uvicorn() -> None:
+    """Import uvicorn without its command line (a tenth of the start, and 3 MB), until `uvicorn.run` is used."""
+    if "uvicorn" in sys.modules:
+        return
+    main = sys.modules["uvicorn.main"] = ModuleType("uvicorn.main")
+    vars(main)["__getattr__"] = lambda _: None
+    package = vars(import_module("uvicorn"))
+    del sys.modules["uvicorn.main"], package["main"], package["run"]
+    package["Server"] = import_module("uvicorn.server").Server
+
+    def find(name: str) -> object:
+        whole = import_module("uvicorn.main")
+        package.update(main=whole.main, run=whole.run)
+        return getattr(whole, name)
+
+    package["__getattr__"] = find
+
+
+def runner(
+    app: App,
+    ending: Ending | None = None,
+    on_ready: Callable[[], object] = lambda: None,
+    *,
+    drain_s: float = DRAIN_S,
+) -> "uvicorn.Server":
     """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it.
 
-    `on_ready` is called once it accepts connections.
+    `on_ready` is called once it accepts connections. A replica takes requests for `drain_s` more before it ends.
     """
-    import uvicorn  # only to serve; the application does not need it
+    import_uvicorn()  # only to serve; the application does not need it
+    import uvicorn
 
     from carrel.transports.http.wire import Wire
 
@@ -273,6 +307,7 @@ def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             if ending is not None:
                 ending.claim_signals()  # uvloop redirects them to itself
+                self.should_exit = self.should_exit or ending.is_asked  # before uvicorn had its handlers
             await super().startup(sockets)
             on_ready()
 
@@ -280,6 +315,8 @@ def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object
             if ending is not None:
                 ending.notice()
                 ending.begin()
+            if app.is_replica:
+                await _drain(self, app, sockets or [], drain_s)
             app.end()
             await super().shutdown(sockets)
 
@@ -298,21 +335,60 @@ def runner(app: App, ending: Ending | None = None, on_ready: Callable[[], object
     )
 
 
+async def _drain(server: "uvicorn.Server", app: App, sockets: list[socket.socket], seconds: float) -> None:
+    """Answer for some time what still comes, close each connection with its answer, then accept no more."""
+    from carrel.transports.http.wire import CLOSE
+
+    app.announce_end()
+    server.server_state.default_headers.append(CLOSE)
+    until = monotonic() + seconds
+    while monotonic() < until and not server.force_exit:  # noqa: ASYNC110 uvicorn has a flag, not an event
+        await asyncio.sleep(0.05)
+    for listening in sockets:
+        with listening.dup() as last:
+            listening.close()
+            await _accept_last(server, last)
+    await asyncio.sleep(_LAST_S)
+
+
+async def _accept_last(server: "uvicorn.Server", listening: socket.socket) -> None:
+    """Accept the connections that wait, so that none is reset when the socket is closed right after."""
+    from carrel.transports.http.wire import Wire
+
+    def connection() -> Wire:
+        return Wire(server.config, server.server_state, server.lifespan.state)
+
+    for one in server.servers:
+        one.close()
+    with suppress(OSError):  # none waits
+        while True:
+            accepted, _ = listening.accept()
+            accepted.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(connection, accepted)
+
+
 def serve(
     app: App,
     listening: socket.socket,
     close: Callable[[], object] = lambda: None,
     on_ready: Callable[[], object] = lambda: None,
+    announce: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest."""
-    _widen()
+    """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest.
+
+    `announce` prints where the server listens: from then on, others may send a signal. `on_ready` is called once the
+    server accepts connections.
+    """
+    _raise_file_limit()
     # uvicorn raises the signal again when it is done; `Ending` ignores it then.
     with Ending(close, raises=False) as ending:
-        runner(app, ending, on_ready).run(sockets=[listening])
+        prepared = runner(app, ending, on_ready)
+        announce()
+        prepared.run(sockets=[listening])
         close()
 
 
-def _widen() -> None:
+def _raise_file_limit() -> None:
     """Raise the limit of open files as far as the system allows: each connection is one."""
     try:
         import resource  # not on every system

@@ -6,11 +6,10 @@ kilobyte (`docs/decisions/0010-http.md` has the measurement).
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from carrel.catalog.access import EVERYTHING, Access
 from carrel.protocol import jsonrpc
-from carrel.server.ratelimit import Allowance
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
@@ -18,14 +17,10 @@ Send = Callable[[Event], Awaitable[None]]
 HeaderList = Iterable[tuple[bytes, bytes]]
 
 MCP_PATH: Final = b"/mcp"
-LET_IN: Final = "carrel.let_in"
-"""Key of the scope: a function to call when the caller is accepted."""
+TCP: Final = "carrel.tcp"
+"""Key of the scope: the TCP connection of the request, a `TcpConnection`."""
 BEGUN: Final = "carrel.begun"
 """Key of the scope: a request whose message is accepted already, and its outcome."""
-IS_LOST: Final = "carrel.is_lost"
-"""Key of the scope: a function that returns whether the connection is closed."""
-ABORT: Final = "carrel.abort"
-"""Key of the scope: a function that closes the connection at once."""
 _UNSAFE: Final = re.compile(rb"[^\t -~]")
 _UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
 JSON: Final = (b"content-type", b"application/json")
@@ -38,6 +33,18 @@ class Answered(NamedTuple):
     status: int
     headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
+
+
+class TcpConnection(Protocol):
+    """The TCP connection of a request; `is_lost` when it is closed."""
+
+    is_lost: bool
+
+    def let_in(self) -> None:
+        """Note that the caller of a request was accepted."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
 
 
 class Gone(Exception):
@@ -74,20 +81,17 @@ class Request:
     """
 
     __slots__ = (
-        "abort",
         "access",
-        "allowance",
         "has_begun",
         "headers",
-        "is_lost",
         "metadata_url",
         "method",
-        "on_let_in",
         "path",
         "query",
         "receive",
         "repeated",
         "send",
+        "tcp",
     )
 
     def __init__(self, scope: Event, receive: Receive, send: Send) -> None:
@@ -102,11 +106,8 @@ class Request:
         self.receive = receive
         self.send = send
         self.access: Access = EVERYTHING
-        self.allowance: Allowance | None = None
         self.metadata_url = ""
-        self.on_let_in: Callable[[], None] | None = scope.get(LET_IN)
-        self.is_lost: Callable[[], bool] | None = scope.get(IS_LOST)
-        self.abort: Callable[[], None] | None = scope.get(ABORT)
+        self.tcp: TcpConnection | None = scope.get(TCP)
         self.has_begun = False
 
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
@@ -140,16 +141,16 @@ class Request:
         await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
 
     async def write_to_reader(self, part: bytes, *, is_last: bool = False) -> None:
-        """Send a part of the body as `write` does; raise `Gone` if nobody reads it any more."""
-        if self.is_lost is not None and self.is_lost():
+        """Send a part of the body as `write` does; raise `Gone` if the client has disconnected."""
+        if self.tcp is not None and self.tcp.is_lost:
             raise Gone
         await self.write(part, is_last=is_last)
 
     async def break_off(self) -> NoReturn:
         """Close the connection in the middle of an answer, so that the client does not take it for a whole one."""
-        if self.abort is None:
+        if self.tcp is None:
             raise ConnectionAbortedError("an answer could not be finished")
-        self.abort()
+        self.tcp.abort()
         await self.until_gone()
         raise Gone
 

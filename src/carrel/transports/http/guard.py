@@ -48,7 +48,7 @@ class Issuers(Protocol):
         """Return the access of a token; may wait."""
 
 
-class Doors(Value, frozen=True):
+class AcceptedNames(Value, frozen=True):
     """The accepted names and origins; on loopback also the loopback names, with any port."""
 
     is_loopback: bool
@@ -67,8 +67,8 @@ class Refusal(Value, frozen=True):
 class Guard:
     """Checks every request. Without `keys` and `issuer`, no token is required."""
 
-    def __init__(self, doors: Doors, keys: Keys | None = None, issuer: Issuers | None = None) -> None:
-        self._doors = doors
+    def __init__(self, accepted: AcceptedNames, keys: Keys | None = None, issuer: Issuers | None = None) -> None:
+        self._accepted = accepted
         self._keys = keys
         self._issuer = issuer
         self._good_hosts: set[bytes] = set()
@@ -88,10 +88,10 @@ class Guard:
             if len(self._good_hosts) < _MAX_REMEMBERED:
                 self._good_hosts.add(host)
         origin = headers.get(b"origin")
-        if origin is not None and not self._is_friend(origin):
+        if origin is not None and not self._is_allowed_origin(origin):
             return Refusal(403, "Origin is not allowed; add it to [http] origins")
         if origin is None and headers.get(b"sec-fetch-site") == b"cross-site":
-            return Refusal(403, "Another site may not ask this one")
+            return Refusal(403, "Requests from other sites are refused")
         return None
 
     async def identify(self, request: Request, threads: Threads) -> Access | Refusal:
@@ -157,22 +157,24 @@ class Guard:
         if bare is None:
             return False
         return (
-            (self._doors.is_loopback and bare in _OWN_NAMES) or named in self._doors.hosts or bare in self._doors.hosts
+            (self._accepted.is_loopback and bare in _OWN_NAMES)
+            or named in self._accepted.hosts
+            or bare in self._accepted.hosts
         )
 
-    def _is_friend(self, origin: bytes) -> bool:
+    def _is_allowed_origin(self, origin: bytes) -> bool:
         """Compare whole origins, never beginnings: `http://localhost.evil` is not localhost."""
         named = origin.decode("latin-1").strip().lower()
-        if named in self._doors.origins:
+        if named in self._accepted.origins:
             return True
         scheme, separator, authority = named.partition("://")
-        if not separator or scheme not in ("http", "https") or not self._doors.is_loopback:
+        if not separator or scheme not in ("http", "https") or not self._accepted.is_loopback:
             return False
         return _without_port(authority) in _OWN_NAMES
 
 
 def _doubtful(request: Request) -> str:
-    """Return the name of a repeated header that must not be; `Host` never may (RFC 9112, 3.2)."""
+    """Return the name of a header that must not be repeated but is; `Host` never may be (RFC 9112, 3.2)."""
     for name in _SINGLE:
         said = request.repeated.get(name, ())
         if len(said) > 1 or (said and name == b"host"):

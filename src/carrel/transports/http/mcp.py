@@ -8,19 +8,20 @@ an event stream is opened only if a notification comes before the answer.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
+from carrel.core.cache import BoundedCache
 from carrel.core.errors import ProtocolError, ProviderError, RequestError
 from carrel.core.faults import attempt
-from carrel.core.limits import MAX_REMEMBERED_LENGTH
 from carrel.core.record import Value
 from carrel.protocol import eras, headers, jsonrpc, methods, wire_errors
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
 from carrel.protocol.jsonrpc import Key, Message
 from carrel.server.connection import Connection
-from carrel.server.requests import Work, aside
+from carrel.server.ratelimit import Allowances
+from carrel.server.requests import Work, in_background
 from carrel.server.server import Server
 from carrel.transports.http.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http.plain import refusal
@@ -34,6 +35,8 @@ _SESSION: Final = b"mcp-session-id"
 _LISTEN: Final = "subscriptions/listen"
 _ALLOW_POST: Final = (b"allow", b"POST")
 _ALLOW_ALL: Final = (b"allow", b"POST, GET, DELETE")
+_sound_headers: Final[BoundedCache[tuple[bytes, bytes], bool]] = BoundedCache(1 << 16)
+"""Values of `Content-Type` and `Accept` with which nothing is wrong."""
 
 
 class OpenPost(Value, frozen=True, eq=False):
@@ -77,6 +80,7 @@ class Endpoint:
         server: Server,
         threads: Threads,
         is_shut_out: Callable[[Request], bool],
+        allowances: Allowances,
         shared: SharedSessions | None = None,
     ) -> None:
         """`is_shut_out` returns whether the token of a request has expired or was revoked."""
@@ -88,6 +92,7 @@ class Endpoint:
         self._server = server
         self._threads = threads
         self._is_shut_out = is_shut_out
+        self._allowances = allowances
         self._posts: set[OpenPost] = set()
 
     async def answer(self, request: Request) -> None:
@@ -108,7 +113,7 @@ class Endpoint:
             post.fail("Server is stopping")
         for connection in busy:
             # Last, and on another thread: stopped work returns no answer, and may take long to stop.
-            aside(connection.close)
+            in_background(connection.close)
         self.sessions.close()
 
     def _end_posts(self, session: LegacySession) -> None:
@@ -146,8 +151,8 @@ class Endpoint:
             return refusal(request, error)
 
     def _accept(self, request: Request, body: bytes) -> Answered | OpenPost:
-        beside = _headers_of(request)
-        call = methods.parse_read(body, beside)
+        http_headers = _headers_of(request)
+        call = methods.parse_read(body, http_headers)
         if call is not None:
             return self._accept_call(request, call)
         try:
@@ -155,11 +160,11 @@ class Endpoint:
         except ProtocolError as error:
             return self._accept_batch(request, body, error)
         if message is None or message.id is None:
-            return self._accept_notice(request, message, beside)
+            return self._accept_notice(request, message, http_headers)
         try:
-            call = methods.parse(message, self._server.dispatch.served, beside)
+            call = methods.parse(message, self._server.dispatch.served, http_headers)
         except ProtocolError as error:
-            era = methods.era_of(message, beside)
+            era = methods.era_of(message, http_headers)
             return _answered(request, wire_errors.encode(error, era, message.id), era)
         return self._accept_call(request, call)
 
@@ -226,12 +231,14 @@ class Endpoint:
             return OpenPost(session.connection, Outbox(), Era.LEGACY, ids, given, is_batch=True)
         return Answered(200 if given.startswith(b"[") else 400, (JSON,), given)
 
-    def _accept_notice(self, request: Request, message: Message | None, beside: Headers) -> Answered:
+    def _accept_notice(self, request: Request, message: Message | None, http_headers: Headers) -> Answered:
         """Accept a message that gets no answer."""
-        is_modern = beside.is_modern or (message is not None and methods.era_of(message) is Era.MODERN)
+        is_modern = http_headers.is_modern or (message is not None and methods.era_of(message) is Era.MODERN)
         if message is None:
             if is_modern:
-                error = ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: a response, and nothing was asked")
+                error = ProtocolError(
+                    jsonrpc.INVALID_REQUEST, "Invalid request: this is a response, but the server sent no request"
+                )
                 return Answered(400, (JSON,), wire_errors.encode(error, Era.MODERN, None))
         elif not is_modern and _SESSION in request.headers:
             session = self._session_of(request)
@@ -255,7 +262,7 @@ class Endpoint:
             connection = given.connection
             if given.era is Era.MODERN:
                 if connection.is_busy or (given.work is not None and not given.outbox.is_finished):
-                    aside(connection.close)
+                    in_background(connection.close)
                 else:
                     connection.close()
 
@@ -299,7 +306,7 @@ class Endpoint:
                 await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
 
     def _connect(self, request: Request, send: Callable[[bytes], None]) -> Connection:
-        return self._server.connect(send, request.access, request.allowance)
+        return self._server.connect(send, request.access, self._allowances)
 
     # Sessions
 
@@ -329,7 +336,7 @@ class Endpoint:
         return session
 
     def _keep(self, session: LegacySession) -> LegacySession:
-        """Have the subscriptions of a session stored for other replicas."""
+        """Store the subscriptions of a session for other replicas."""
         shared = self._shared
         if shared is not None:
             self._loop = asyncio.get_running_loop()
@@ -351,7 +358,7 @@ class Endpoint:
             if self._shared is not None and self._shared.has_ended(name):
                 self.sessions.end(session)
             elif session.has_reader:
-                aside(partial(self._resume, session, ""))
+                in_background(partial(self._resume, session, ""))
 
     def _resume(self, session: LegacySession, last_event: str) -> None:
         """Take a session's subscriptions from the store, and send what was missed since an event; may wait."""
@@ -423,7 +430,7 @@ def _answered(request: Request, answer: bytes, era: Era) -> Answered:
 
 
 def _unknown_session(request_id: bytes | None) -> Answered:
-    error = ProtocolError(jsonrpc.INVALID_REQUEST, "Unknown session: it ended, or never was; initialize anew")
+    error = ProtocolError(jsonrpc.INVALID_REQUEST, "Unknown session: it ended or never existed; send initialize again")
     return Answered(404, (JSON,), wire_errors.encode(error, Era.LEGACY, request_id))
 
 
@@ -436,28 +443,22 @@ def _headers_of(request: Request) -> Headers:
     repeated = b""
     if request.repeated:
         repeated = next((one for one in (_VERSION, _METHOD, _NAME) if one in request.repeated), b"")
-    version, method, name = given(_VERSION), given(_METHOD), given(_NAME)
-    is_short = len(version or b"") + len(method or b"") + len(name or b"") <= MAX_REMEMBERED_LENGTH
-    return (_remembered_headers if is_short else _headers)(version, method, name, repeated)
+    return Headers(_text(given(_VERSION)), _text(given(_METHOD)), _text(given(_NAME)), repeated.decode())
 
 
-def _headers(version: bytes | None, method: bytes | None, name: bytes | None, repeated: bytes) -> Headers:
-    return Headers(
-        None if version is None else version.strip(b" \t").decode("latin-1"),
-        None if method is None else method.strip(b" \t").decode("latin-1"),
-        None if name is None else name.strip(b" \t").decode("latin-1"),
-        repeated.decode(),
-    )
-
-
-_remembered_headers: Final = lru_cache(maxsize=256)(_headers)
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.strip(b" \t").decode("latin-1")
 
 
 def problem_with(request: Request) -> tuple[int, str] | None:
     """Return what is wrong with the headers of a POST: a status and a sentence, or None."""
-    content_type, accept = request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*")
-    is_short = len(content_type) + len(accept) <= MAX_REMEMBERED_LENGTH
-    return (_remembered_problem if is_short else _problem)(content_type, accept)
+    values = request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*")
+    if _sound_headers.get(values):
+        return None
+    problem = _problem(*values)
+    if problem is None:
+        _sound_headers.put(values, True, 512 + sum(map(len, values)))
+    return problem
 
 
 def _problem(content_type: bytes, accept: bytes) -> tuple[int, str] | None:
@@ -466,9 +467,6 @@ def _problem(content_type: bytes, accept: bytes) -> tuple[int, str] | None:
     if not (_takes(accept, b"application/json") and _takes(accept, b"text/event-stream")):
         return 406, "Accept must list application/json and text/event-stream"
     return None
-
-
-_remembered_problem: Final = lru_cache(maxsize=64)(_problem)
 
 
 def _takes(accept: bytes, kind: bytes) -> bool:

@@ -29,11 +29,11 @@ _TWINS: Final = (b".json", b".md")
 class Pages(Protocol):
     """Answers with pages. Every request has passed the guard."""
 
-    async def answer_stranger(self, request: Request) -> bool:
+    async def answer_public(self, request: Request) -> bool:
         """Answer what needs no token, such as the style sheet; return whether it did."""
 
-    async def refuse_stranger(self, request: Request, refusal: Refusal) -> None:
-        """Answer a request without a valid token."""
+    async def refuse_unauthenticated(self, request: Request, refusal: Refusal) -> None:
+        """Answer a request without a valid token, or with a link that was used up."""
 
     async def answer(self, request: Request) -> None:
         """Answer a request for a page."""
@@ -57,21 +57,26 @@ def may_be_twin(path: bytes) -> bool:
     return path.endswith(_TWINS)
 
 
-async def open_visit(request: Request, visits: Visits) -> None:
-    """Let a browser in by a link; HEAD, as of a preview, does not use the link up."""
+async def open_visit(request: Request, visits: Visits, pages: Pages | None) -> None:
+    """Let a browser in by a link; HEAD, as of a preview, does not use the link up.
+
+    With `pages`, a dead link is answered with a page.
+    """
     if request.method not in ("GET", "HEAD"):
         await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
         return
     cookie = visits.enter(request.query) if request.method == "GET" else None
     if request.method == "HEAD":
         await request.reply(204, b"", *_NOT_KEPT)
+    elif cookie is None and pages is not None:
+        await pages.refuse_unauthenticated(request, Refusal(410, _DEAD))
     elif cookie is None:
-        await request.reply(410, _DEAD.encode(), (b"content-type", b"text/plain; charset=utf-8"), *_NOT_KEPT)
+        await request.reply(410, f"{_DEAD}\n".encode(), (b"content-type", b"text/plain; charset=utf-8"), *_NOT_KEPT)
     else:
         await request.reply(303, b"", (b"location", b"/"), (b"set-cookie", cookie), *_NOT_KEPT)
 
 
-_DEAD: Final = "This link was used before or is older than 60 seconds. Run `carrel open` again for a new one.\n"
+_DEAD: Final = "This link was used before or is older than 60 seconds. Run `carrel open` again for a new one."
 _NOT_KEPT: Final = (
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),

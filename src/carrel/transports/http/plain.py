@@ -195,9 +195,9 @@ class Plain:
         assert isinstance(item, Stored)
         size = item.source.size
         if reading.error is not None:
-            told = (await self._part(request, found, item.source, 0, size)).decode(errors="replace")
+            text = (await self._part(request, found, item.source, 0, size)).decode(errors="replace")
             status = wire_errors.plain_status(reading.error)
-            await request.reply(status, jsonrpc.plain({"error": told}), JSON, *facts)
+            await request.reply(status, jsonrpc.plain({"error": text}), JSON, *facts)
             return
         status = 200
         start, end = 0, size
@@ -268,7 +268,7 @@ async def refuse(request: Request, error: Failure) -> None:
 
 
 def refusal(request: Request, error: Failure) -> Answered:
-    """Return an error as plain HTTP has it."""
+    """Return an error as a plain HTTP answer."""
     status, body = wire_errors.plain(error)
     extra: list[Header] = []
     if isinstance(error, RequestError) and error.data.get("reason") == SCOPE_REASON:

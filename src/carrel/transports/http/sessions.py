@@ -13,7 +13,7 @@ from typing import Final
 from carrel.catalog.access import Access
 from carrel.core.limits import MAX_SESSIONS, MAX_SESSIONS_PER_CLIENT, SESSION_IDLE_S
 from carrel.server.connection import Connection
-from carrel.server.requests import aside
+from carrel.server.requests import in_background
 from carrel.transports.http.sse import Outbox
 
 SWEEP_S: Final = 60.0
@@ -55,7 +55,7 @@ class LegacySession:
         """End the session and its stream."""
         if self.connection.is_busy:
             # A tool may take its time to stop.
-            aside(self.connection.close)
+            in_background(self.connection.close)
         else:
             self.connection.close()
         self.outbox.finish()

@@ -1,6 +1,6 @@
 """Legacy sessions that any replica can continue: sealed ids, and subscriptions in the team's store.
 
-A replica makes a session of its own from a sealed id when a request comes for it. Requests need nothing else. A GET
+A replica makes its own session from a sealed id when a request comes for it. Requests need nothing else. A GET
 stream takes the session's subscriptions from the store, and with `Last-Event-ID` what was missed meanwhile.
 """
 

@@ -34,7 +34,7 @@ class Threads:
         self._workers = Workers(lambda _: None, deadline_s)
         self._waiting = Places(MAX_WAITING_PER_CLIENT)
         self._streams = Places(MAX_STREAMS_PER_CLIENT)
-        self._errands: set[_Errand[Any]] = set()
+        self._calls: set[_ThreadCall[Any]] = set()
         self.is_closed = False
 
     def submit(self, access: Access, work: Work, take: Take) -> None:
@@ -64,8 +64,8 @@ class Threads:
     ) -> _Made:
         """Run a function on a worker thread; return what it returns, or raise what it raises.
 
-        `discard` gets a result that came too late; `owner` names the provider whose slot it takes, and `deadline_s`
-        is the time it may take where that is more than usual.
+        `discard` gets a result that came too late; `owner` names the provider whose slot it takes; `deadline_s` is a
+        deadline longer than the usual one.
         """
         if self.is_closed:
             raise Stopping
@@ -73,15 +73,15 @@ class Threads:
         if leave is None:
             raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
         running = Running(lambda: None)
-        errand = _Errand(access, action, discard, lambda: running.cancelled)
-        self._errands.add(errand)
+        call = _ThreadCall(access, action, discard, lambda: running.cancelled)
+        self._calls.add(call)
         try:
-            work = Work(running, errand.run, errand.expire, errand.refuse, owner=owner, deadline_s=deadline_s)
-            self._workers.submit(work, errand.settle)
-            return await errand.future
+            work = Work(running, call.run, call.expire, call.refuse, owner=owner, deadline_s=deadline_s)
+            self._workers.submit(work, call.settle)
+            return await call.future
         finally:
             running.abandon()  # a client that left lets long work stop
-            self._errands.discard(errand)
+            self._calls.discard(call)
             leave()
 
     def _enter(self, access: Access) -> Callable[[], None] | None:
@@ -111,11 +111,11 @@ class Threads:
         """End the threads; calls that still wait get an error."""
         self.is_closed = True
         self._workers.close()
-        for errand in self._errands:
-            errand.stop()
+        for call in self._calls:
+            call.stop()
 
 
-class _Errand(Generic[_Made]):
+class _ThreadCall(Generic[_Made]):
     """A function that runs on a worker thread, and the future of its result."""
 
     def __init__(

@@ -13,7 +13,7 @@ from carrel.core.loopback import is_loopback
 Connection = TypeVar("Connection")
 
 
-class Lobby(Generic[Connection]):
+class NewConnections(Generic[Connection]):
     """The new connections of a server, the oldest first. Used on the event loop only."""
 
     def __init__(self, limit: int = MAX_NEW_CONNECTIONS, limit_each: int = MAX_NEW_PER_ADDRESS) -> None:

@@ -20,23 +20,14 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from carrel.core.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from carrel.protocol import jsonrpc
-from carrel.transports.http.asgi import (
-    ABORT,
-    BEGUN,
-    IS_LOST,
-    JSON,
-    LET_IN,
-    MCP_PATH,
-    Answered,
-    Event,
-    Request,
-    header,
-)
-from carrel.transports.http.unauthenticated import Lobby
+from carrel.transports.http.asgi import BEGUN, JSON, MCP_PATH, TCP, Answered, Event, Request, header
+from carrel.transports.http.unauthenticated import NewConnections
 
 log = logging.getLogger(__name__)
 
 _HEAD: Final = b"%s%s%scontent-length: %d\r\n\r\n"
+CLOSE: Final = (b"connection", b"close")
+"""Among the headers of all answers, when the server is about to end."""
 _LATE: Final = 408, "The request did not arrive in time"
 _LARGE: Final = 431, "The headers are too large"
 _WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
@@ -52,7 +43,7 @@ _BURST_S: Final = 0.01
 class Answering(Protocol):
     """An application that can accept calls where they arrive."""
 
-    lobby: Lobby[object]
+    new_connections: NewConnections[object]
 
     def lets_in(self, request: Request) -> bool:
         """Return whether the headers show, without waiting, that the caller is authenticated."""
@@ -72,10 +63,10 @@ class Wire(HttpToolsProtocol):
     max_header_bytes = MAX_HEADER_BYTES
     max_connections = MAX_CONNECTIONS
 
+    is_lost = False
     _is_reading = False
     _is_in_headers = True
     _is_refused = False
-    _is_lost = False
     _header_bytes = 0
     _bytes_at_most = 0
     _begun_at = 0.0
@@ -93,12 +84,12 @@ class Wire(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open the connection, unless there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
-        lobby = self._application.lobby
-        if len(self.connections) - len(lobby) > self.max_connections:
-            self._is_refused = True
-            self.transport.abort()
+        self._application = cast("Answering", self.config.app)
+        new_connections = self._application.new_connections
+        if len(self.connections) - len(new_connections) > self.max_connections:
+            self.make_room()
             return
-        oldest = lobby.enter(self, self.client[0] if self.client else "")
+        oldest = new_connections.enter(self, self.client[0] if self.client else "")
         if isinstance(oldest, Wire):
             oldest.make_room()
         self._begun_at = self._rests_since = self.loop.time()
@@ -112,24 +103,25 @@ class Wire(HttpToolsProtocol):
 
     def let_in(self) -> None:
         """Note that a request was accepted: from now on the connection is kept as long as any other."""
-        self._application.lobby.leave(self)
+        self._application.new_connections.leave(self)
 
-    def _has_gone(self) -> bool:
-        return self._is_lost
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
 
     @property
     def _may_read_s(self) -> float:
         """The time a request may take to arrive."""
-        return min(self.read_s, self.first_s) if self in self._application.lobby else self.read_s
+        return min(self.read_s, self.first_s) if self in self._application.new_connections else self.read_s
 
     @property
     def _may_idle_s(self) -> float:
         """The time that the connection may be idle."""
-        return min(self.idle_s, self.first_s) if self in self._application.lobby else self.idle_s
+        return min(self.idle_s, self.first_s) if self in self._application.new_connections else self.idle_s
 
     def eof_received(self) -> None:
         """Write the collected answers: the client sends no more, but may still read."""
-        self._flush()
+        self.flush()
         super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -137,18 +129,18 @@ class Wire(HttpToolsProtocol):
         for timer in (self._deadline, self._stall, self._rest):
             if timer is not None:
                 timer.cancel()
-        self._application.lobby.leave(self)
+        self._application.new_connections.leave(self)
         # uvicorn notifies only the latest request of a pipeline that the client is gone.
         for cycle in self._earlier:
             cycle.disconnected = True
             cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
-        self._is_lost = True
+        self.is_lost = True
 
     def shutdown(self) -> None:
         """Close properly, as soon as no request is in progress."""
-        self._flush()
+        self.flush()
         self._give_over()
         super().shutdown()
 
@@ -162,7 +154,7 @@ class Wire(HttpToolsProtocol):
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
-            log.debug("what came is no HTTP: %s", error, exc_info=True)
+            log.debug("not HTTP: %s", error, exc_info=True)
             self.send_400_response("Invalid HTTP request")
             return
         if self._header_bytes > self.max_header_bytes and (self._is_reading or self._is_in_headers):
@@ -207,15 +199,12 @@ class Wire(HttpToolsProtocol):
         """Begin a request."""
         self._is_reading = self._is_in_headers = True
         self._begun_at = self.loop.time()
-        super().on_message_begin()
+        self.url, self.headers = b"", []
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers, which follow the body, are counted but not kept."""
         if self._is_in_headers:
-            name = name.lower()
-            self.headers.append((name, value))
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Continue with a request whose headers are complete and not too large."""
@@ -254,32 +243,38 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, after the answers to earlier requests."""
-        told = 400, msg
+        refusal = 400, msg
         if self._is_arriving:
             # The latest request breaks off and gets no answer.
             if not self.pipeline:
-                self._refuse(told)
+                self._refuse(refusal)
                 return
             self.pipeline.popleft()
         elif self._is_between:
-            self._refuse(told)
+            self._refuse(refusal)
             return
         self._is_refused = True
         self._held = None
-        self._refusal_due = told
+        self._refusal_due = refusal
 
     def _headers_size(self) -> int:
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
 
     def _start(self, begun: tuple[Request, object] | None = None) -> None:
         """Pass the request to the application; `begun` if its message is accepted already."""
-        self._flush()
+        self.flush()
+        url, headers = self.url, self.headers
+        super().on_message_begin()  # makes the scope, which only the application needs
+        self.url = url
+        self.headers += headers
         if not self.url.startswith(b"/"):
             self._take_authority()
         before = self.cycle
-        own = {LET_IN: self.let_in, IS_LOST: self._has_gone, ABORT: self.transport.abort, BEGUN: begun}
-        cast("Event", self.scope).update(own)
+        cast("Event", self.scope).update({TCP: self, BEGUN: begun})
+        expected = [value.lower() for name, value in self.headers if name == b"expect"]
+        self.expect_100_continue = b"100-continue" in expected
         super().on_headers_complete()
+        self.cycle.transport = cast("asyncio.Transport", AnswerTransport(self))
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
 
@@ -303,17 +298,14 @@ class Wire(HttpToolsProtocol):
     def _hold(self) -> tuple[Request, bytearray] | None:
         """Start to collect a small call, if it may be accepted here when it is complete."""
         parser = self.parser
-        if self.url != MCP_PATH or self.expect_100_continue or parser.get_method() != b"POST" or not self._is_between:
+        is_call = self.url == MCP_PATH and parser.get_method() == b"POST" and self._is_between
+        if not is_call or parser.get_http_version() != "1.1" or not parser.should_keep_alive():
             return None
-        if parser.get_http_version() != "1.1" or not parser.should_keep_alive():
-            return None
-        request = Request(_POSTED | {"headers": self.headers}, _never, _nowhere)
+        request = Request(_POSTED | {"headers": self.headers, TCP: self}, _never, _nowhere)
         length = request.headers.get(b"content-length", b"")
         is_small = 0 < len(length) <= 5 and int(length) <= _SMALL_BYTES
-        if not (is_small and self._application.lets_in(request)):
-            return None
-        self.let_in()
-        return request, bytearray()
+        is_held = is_small and b"expect" not in request.headers and self._application.lets_in(request)
+        return (request, bytearray()) if is_held else None
 
     def _give_over(self) -> None:
         """Pass what was collected to the application."""
@@ -326,6 +318,8 @@ class Wire(HttpToolsProtocol):
         """Accept a call; write its answer, or let the application wait for it. Return False if it is not accepted."""
         if self.flow.write_paused or self.transport.is_closing() or monotonic() > self._answers_until:
             return False
+        if CLOSE in self.server_state.default_headers:
+            return False  # the application closes the connection after its answer
         given = self._application.accept(request, bytes(body))
         if not isinstance(given, Answered):
             self._held = None
@@ -333,31 +327,25 @@ class Wire(HttpToolsProtocol):
             super().on_message_complete()
             return True
         common = _spelled(tuple(self.server_state.default_headers))
-        self._say(_HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body)), given.body)
+        head = _HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body))
+        self.write_soon(head, given.body)
         self.on_response_complete()
         return True
 
-    @property
-    def _application(self) -> Answering:
-        return cast("Answering", self.config.app)
-
-    def _say(self, head: bytes, body: bytes) -> None:
-        """Write an answer after everything that arrived at the same time, on any connection, is answered.
-
-        A write wakes the client; between two answers, that would switch between both processes for each answer.
-        """
-        if len(body) > _MUCH_BYTES:
-            self._flush()
+    def write_soon(self, head: bytes, body: bytes = b"") -> None:
+        """Write an answer after everything that arrived at the same time is answered: each write wakes a client."""
+        said = self._said
+        if len(said) + len(head) + len(body) > _MUCH_BYTES:
+            self._said = b""
             if not self.transport.is_closing():
-                self.transport.writelines((head, body))  # does not copy them together
+                self.transport.writelines((said, head, body))  # does not copy them together
             return
-        if not self._said:
-            self.loop.call_soon(self._flush)
-        self._said += head + body
-        if len(self._said) > _MUCH_BYTES:
-            self._flush()
+        if not said:
+            self.loop.call_soon(self.flush)
+        self._said = said + head + body
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what waits to be written."""
         said, self._said = self._said, b""
         if said and not self.transport.is_closing():
             self.transport.write(said)
@@ -420,15 +408,15 @@ class Wire(HttpToolsProtocol):
         if self._refusal_due is None:
             self._refuse(_LATE if self._is_reading else None)
 
-    def _refuse(self, told: tuple[int, str] | None) -> None:
+    def _refuse(self, refusal: tuple[int, str] | None) -> None:
         """Close the connection; send the reason, unless that would interrupt an answer or be a second one."""
-        may_tell = not self._is_answered
+        may_send = not self._is_answered
         self._is_refused = True
         self._held = None
-        self._flush()
+        self.flush()
         if not self.transport.is_closing():
-            if told is not None and may_tell:
-                self.transport.write(_refusal(*told))
+            if refusal is not None and may_send:
+                self.transport.write(_refusal(*refusal))
             self.transport.close()
 
     @property
@@ -445,6 +433,20 @@ class Wire(HttpToolsProtocol):
         return (self._is_arriving and latest.response_started) or any(
             cycle.response_started and not cycle.response_complete for cycle in (*self._earlier, latest)
         )
+
+
+class AnswerTransport:
+    """The transport of an answer in parts. Head and whole body are one write: a kill never sends the head alone."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.write = wire.write_soon
+        self.is_closing = wire.transport.is_closing
+        self._wire = wire
+
+    def close(self) -> None:
+        """Close the connection after what was written."""
+        self._wire.flush()
+        self._wire.transport.close()
 
 
 def _refusal(status: int, problem: str) -> bytes:
