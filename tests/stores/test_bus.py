@@ -1,5 +1,6 @@
 """The bus: how it fails at the start, that it comes back by itself, and that no login is shown or sent unencrypted."""
 
+import asyncio
 import logging
 import os
 import socket
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from carrel.core.bus_address import parse_bus
 from carrel.core.errors import ConfigError
 from carrel.stores.bus import Bus
+from tests.support.certificates import make_certificate
 from tests.support.nats import NatsServer
 from tests.support.waiting import until
 
@@ -111,6 +113,46 @@ def test_no_login_is_sent_to_a_server_without_tls_if_the_address_demands_it(serv
     )
 
 
+@contextmanager
+def encrypted(folder: Path, address: str = "127.0.0.1") -> Iterator[tuple[NatsServer, Path]]:
+    """Run a server that demands TLS; yield it and its certificate."""
+    certificate, key = make_certificate(folder, address)
+    tls = {"cert_file": str(certificate), "key_file": str(key)}
+    with NatsServer(folder, tls=tls).running() as server:
+        yield server, certificate
+
+
+@pytest.mark.parametrize("scheme", ["tls", "nats"])
+def test_signals_go_over_tls_to_a_server_whose_certificate_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    heard = threading.Semaphore(0)
+    with encrypted(tmp_path) as (server, certificate):
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        address = parse_bus(server.url.replace("nats://", f"{scheme}://"))
+        with closing(Bus(address)) as one, closing(Bus(address)) as other:
+            other.start()
+            other.listen(heard.release)
+            assert heard.acquire(timeout=PATIENCE_S)
+
+            one.signal()
+
+            assert heard.acquire(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize(("address", "is_trusted"), [("127.0.0.1", False), ("127.0.0.2", True)])
+def test_a_certificate_that_is_not_trusted_or_is_of_another_server_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, is_trusted: bool
+) -> None:
+    with encrypted(tmp_path, address) as (server, certificate):
+        if is_trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+        said = refused(server.url.replace("nats://", "tls://"))
+
+    assert said == f"the bus 127.0.0.1:{server.port} cannot agree on TLS: check the certificates"
+
+
 def test_a_user_who_may_not_subscribe_is_one_sentence(tmp_path: Path) -> None:
     with NatsServer(tmp_path, {"subscribe": "other"}).running() as server, closing(Bus(parse_bus(server.url))) as bus:
         bus.listen(lambda: None)
@@ -175,10 +217,17 @@ def test_a_bus_that_went_away_is_found_again_and_asks_for_a_look(
     assert len(caplog.records) == 2
 
 
-def test_a_bus_that_is_closed_stays_closed(server: NatsServer) -> None:
+def test_a_bus_that_is_closed_stays_closed_and_leaves_no_task(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops = [asyncio.new_event_loop()]
+    monkeypatch.setattr(asyncio, "new_event_loop", lambda: loops[0])
     bus = Bus(parse_bus(server.url))
     bus.start()
+    bus.listen(lambda: None)
     bus.close()
+    assert loops[0].is_closed()
+    assert not asyncio.all_tasks(loops[0])
     bus.close()
     bus.signal()
 
@@ -203,6 +252,7 @@ def carrel(folder: Path, *words: str, **variables: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("serve",), ("serve", "--http", "0", "--no-token")])
 def test_a_server_whose_bus_cannot_be_used_ends_with_one_sentence_and_code_2(
     tmp_path: Path, store_url: str, unused_port: int, words: tuple[str, ...]

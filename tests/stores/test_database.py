@@ -326,12 +326,13 @@ def test_writers_that_wait_leave_connections_for_readers(store: Database) -> Non
 def test_more_readers_than_connections_are_busy_and_not_cut_off(
     store: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "WAIT_S", 0.1)
     with ExitStack() as held:
         for _ in range(databases.POOL_SIZE):
             held.enter_context(store.reading(SECONDS))
+        monkeypatch.setattr(databases, "WAIT_S", 0.1)  # now: to connect may take longer than that
         with pytest.raises(StoreBusy):
             store.generation("scopes")
+        monkeypatch.undo()
 
     assert store.generation("scopes") == 0
 

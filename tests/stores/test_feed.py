@@ -20,6 +20,7 @@ from carrel.stores.feed import ChangeFeed
 from carrel.stores.outbox import OutboxChanges
 from carrel.stores.session import Row
 from carrel.stores.session_registry import SessionRegistry
+from carrel.stores.store_errors import StoreUnavailable
 from tests.support.nats import NatsServer
 from tests.support.waiting import until
 
@@ -142,6 +143,31 @@ def test_a_listener_that_fails_does_not_end_the_feed(stores: tuple[Database, Dat
         until(lambda: "scopes://scope/a" in heard.uris, PATIENCE_S)
         write(other, "scopes://scope/b")
         until(lambda: "scopes://scope/b" in heard.uris, PATIENCE_S)
+
+
+def test_a_listener_that_could_not_ask_the_store_hears_the_changes_again(
+    stores: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = stores
+    monkeypatch.setattr(feed, "LOOK_S", 0.05)
+    heard, refused = Heard(), list[OutboxChanges]()
+
+    def ask(changes: OutboxChanges) -> None:
+        if len(refused) < 2:
+            refused.append(changes)
+            raise StoreUnavailable("The store cannot be reached now; try again later")
+        heard(changes)
+
+    with closing(ChangeFeed(one)) as follower:
+        follower.add(ask)
+        follower.start()
+        assert follower.wait(PATIENCE_S)
+
+        write(other, "scopes://scope/a")
+        until(lambda: len(refused) > 0, PATIENCE_S)
+        write(other, "scopes://scope/b")
+
+        until(lambda: {"scopes://scope/a", "scopes://scope/b"} <= heard.uris, PATIENCE_S)
 
 
 def test_an_old_token_is_from_before_what_may_still_wait(

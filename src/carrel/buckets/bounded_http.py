@@ -151,7 +151,7 @@ def _read(opened: _OpenConnection, response: HTTPResponse, most: int, until: flo
     """Return the body, at most `most` bytes of it, and whether there is more."""
     parts: list[bytes] = []
     size = 0
-    while size <= most:
+    while size <= most and not response.isclosed():  # Python 3.13 closes it with the last byte
         opened.limit(until)
         part = response.read1(min(_CHUNK, most + 1 - size))
         if not part:

@@ -21,7 +21,7 @@ from carrel.buckets.settings import BucketSettings
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
-    from obstore.store import ClientConfig, RetryConfig
+    from obstore.store import AzureConfig, ClientConfig, GCSConfig, RetryConfig
 
 _BAD_NAMES = "the bucket cannot be listed: the name of an object contains // or a control character"
 
@@ -29,23 +29,22 @@ _BAD_NAMES = "the bucket cannot be listed: the name of an object contains // or 
 def open_store(address: BucketAddress, settings: BucketSettings, environment: Mapping[str, str]) -> ObjectStore:
     """Return the store of an address; the credentials come from the environment or the platform."""
     time_s = settings.timeout_s
+    place = settings.endpoint.rstrip("/")
     client: ClientConfig = {"timeout": f"{time_s}s", "connect_timeout": f"{min(3.0, time_s)}s"}
+    if place.startswith("http:"):  # the settings allow it for loopback, and with `insecure`
+        client["allow_http"] = True
     retry: RetryConfig = {"max_retries": 1, "retry_timeout": timedelta(seconds=time_s)}
     try:
         if address.scheme == "gs":
-            return GCSStore(
-                address.bucket, client_options=client, retry_config=retry, skip_signature=settings.anonymous
-            )
+            google: GCSConfig = {"skip_signature": settings.anonymous, **({"base_url": place} if place else {})}
+            return GCSStore(address.bucket, config=google, client_options=client, retry_config=retry)
         account = settings.account or environment.get("AZURE_STORAGE_ACCOUNT_NAME", "")
         if not account:
             raise BucketFault("its account is not known; set [buckets.NAME] account, or AZURE_STORAGE_ACCOUNT_NAME")
-        return AzureStore(
-            address.bucket,
-            account_name=account,
-            client_options=client,
-            retry_config=retry,
-            skip_signature=settings.anonymous,
-        )
+        azure: AzureConfig = {"account_name": account, "skip_signature": settings.anonymous}
+        if place:
+            azure["endpoint"] = place
+        return AzureStore(address.bucket, config=azure, client_options=client, retry_config=retry)
     except (BaseError, ValueError):
         raise BucketFault("it cannot be opened: its credentials are not complete", is_down=True) from None
 
@@ -110,11 +109,16 @@ def _object_of(meta: "ObjectMeta") -> BucketObject:
 
 
 def _fault_of(error: Exception) -> BucketFault:
-    """Return the fault for an error of obstore; only its kind is used, because its text contains addresses."""
-    if isinstance(error, UnauthenticatedError):
+    """Return the fault for an error of obstore; its text is only looked at, because it contains addresses."""
+    text = str(error)
+    # A list that fails has one class of error, whatever the store answered.
+    status = text.partition("non-2xx status code: ")[2][:3]
+    if isinstance(error, UnauthenticatedError) or status == "401":
         return BucketFault("the store does not accept the credentials", is_down=True)
-    if isinstance(error, PermissionDeniedError):
+    if isinstance(error, PermissionDeniedError) or status == "403":
         return BucketFault("the credentials do not allow this")
-    if "kind: Timeout" in str(error):
+    if status == "404":
+        return BucketFault("there is no such bucket", is_down=True)
+    if "kind: Timeout" in text:
         return BucketFault("it did not answer in time", "timeout", is_down=True)
     return BucketFault("it cannot be reached, or there is no such bucket", is_down=True)

@@ -73,7 +73,7 @@ class Bus:
             if self._thread is not None or self._is_closed:
                 return
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="carrel-bus", daemon=True)
+            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="carrel-bus", daemon=True)
             self._thread.start()
             try:
                 self._run(self._begin(), OPEN_S + CONNECT_S)
@@ -113,9 +113,7 @@ class Bus:
     def _stop(self) -> None:
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(FLUSH_S)
-            if not self._thread.is_alive():
-                self._loop.close()
+            self._thread.join(3 * FLUSH_S)
         self._loop = self._thread = self._client = None
 
     # On the loop
@@ -216,6 +214,17 @@ class Bus:
             await _close(client)
 
 
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run an event loop until it is stopped; then end the tasks that the client left, and close it."""
+    loop.run_forever()
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=FLUSH_S))
+    loop.close()
+
+
 async def _settle(client: Client, seconds: int) -> None:
     """Wait until the server has answered everything. A first ping overtakes what waits; the second does not."""
     for _ in range(2):
@@ -224,7 +233,8 @@ async def _settle(client: Client, seconds: int) -> None:
 
 async def _close(client: Client) -> None:
     with suppress(*_FAILURES):
-        await client.close()
+        async with asyncio.timeout(FLUSH_S):  # after a failed TLS handshake, the client would wait for ever
+            await client.close()
 
 
 def cause(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from carrel.core.store_address import StoreAddress
 from carrel.stores import housekeeping
 from carrel.stores.audit import insert_audit
 from carrel.stores.migrations import MIGRATIONS, VERSION
-from carrel.stores.outbox import ChangeBell, insert_changes
+from carrel.stores.outbox import ChangeBell, OutboxChanges, insert_changes
 from carrel.stores.session import Row, StoreSession
 from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
 
@@ -86,6 +86,8 @@ class Database:
         self._failures = 0
         self._used = 0
         self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
+        self.logs_changed = threading.Event()
+        """Set when any process has changed logs, if this one hears of changes."""
         self._prune_at = monotonic() + PRUNE_S
         self._bell = ChangeBell(self.ring)
         self.bus = None if address.bus is None else _bus(address.bus)
@@ -222,6 +224,11 @@ class Database:
             if monotonic() > self._prune_at:
                 self._prune_at = monotonic() + PRUNE_S
                 housekeeping.tidy(connection, self.audit_days)
+
+    def note(self, changes: OutboxChanges) -> None:
+        """Note the changes that this process hears of."""
+        if changes.is_all or any(scheme == "logs" for scheme, _ in changes.uris):
+            self.logs_changed.set()
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Row]]:

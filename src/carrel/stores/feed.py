@@ -37,6 +37,7 @@ class ChangeFeed:
         self._listeners: list[Heard] = []
         self._end = threading.Event()
         self._first = threading.Event()
+        self._unheard: dict[Heard, OutboxChanges] = {}
         self._tokens: deque[tuple[float, str]] = deque(maxlen=256)
         self._token = ""
         self._signalled = threading.Event()
@@ -55,7 +56,10 @@ class ChangeFeed:
         self._thread.start()
 
     def add(self, heard: Heard) -> None:
-        """Register a function that is called with all later changes, on the thread of the feed."""
+        """Register a function that is called with all later changes, on the thread of the feed.
+
+        If it raises `StoreUnavailable`, the next look calls it with these changes again.
+        """
         self._listeners.append(heard)
 
     def wait(self, seconds: float) -> bool:
@@ -114,7 +118,17 @@ class ChangeFeed:
         changes = changes_since(connection, self._token)
         self._token = changes.token
         self._tokens.append((monotonic(), changes.token))
-        if changes.uris or changes.is_all:
-            for heard in tuple(self._listeners):
-                with suppress(CarrelError):
-                    attempt("changes of the store", heard, changes)
+        self._database.note(changes)
+        for heard in tuple(self._listeners):
+            self._tell(heard, changes)
+
+    def _tell(self, heard: Heard, changes: OutboxChanges) -> None:
+        """Call a listener with the changes, if there are any, and with those that it could not take before."""
+        due = changes.after(self._unheard.pop(heard, None))
+        if due.uris or due.is_all:
+            try:
+                attempt("changes of the store", heard, due)
+            except StoreUnavailable:
+                self._unheard[heard] = due
+            except CarrelError:
+                pass  # its traceback is in the log

@@ -28,6 +28,14 @@ class OutboxChanges(Value, frozen=True):
     token: str
     is_all: bool = False
 
+    def after(self, earlier: "OutboxChanges | None") -> "OutboxChanges":
+        """Return these changes together with earlier ones."""
+        if earlier is None:
+            return self
+        uris = tuple(dict.fromkeys((*earlier.uris, *self.uris)))
+        is_all = self.is_all or earlier.is_all or len(uris) > MAX_CHANGES
+        return OutboxChanges(() if is_all else uris, self.token, is_all)
+
 
 def insert_changes(connection: psycopg.Connection[Row], changed: Iterable[tuple[str, str]]) -> None:
     """Write changes in the present transaction."""
