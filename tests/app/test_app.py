@@ -287,7 +287,7 @@ def test_the_guide_is_short_in_a_project_of_long_names(tmp_path: Path, name: str
 
     assert isinstance(item, Text)
     assert estimate_tokens(item.text) <= 900
-    assert "- 1 files, 1 KB: python 1" in item.text
+    assert "- 1 file, 1 KB: python 1" in item.text
     desk.close()
 
 

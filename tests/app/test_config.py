@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import functools
 import os
 import re
+from collections.abc import Callable
 from os.path import relpath
 from pathlib import Path
 
@@ -11,10 +13,12 @@ import pytest
 
 from carrel.app import config
 from carrel.app.app import open_desk
+from carrel.app.schema import Key, schema_of
 from carrel.app.trust import TrustStore
 from carrel.cli.serve import parse
 from carrel.core.errors import ConfigError
 from carrel.core.hashing import sha256
+from carrel.core.provider import Project
 from tests.support.owners import give_away
 from tests.support.trusting import trust
 
@@ -105,7 +109,7 @@ def test_a_working_folder_that_is_gone_is_named(project: Path, home: Path, monke
         config.load(None, {"HOME": str(home)})
 
 
-def test_data_near_the_root_that_is_not_served_is_told_with_the_command_that_serves_it(
+def test_data_near_the_root_that_is_not_served_is_reported_with_the_command_that_serves_it(
     project: Path, home: Path
 ) -> None:
     (project / "app" / ".git").mkdir(parents=True)
@@ -133,7 +137,7 @@ def test_memory_in_a_home_is_served_without_serving_the_home(home: Path) -> None
     ]
 
 
-def test_data_of_which_the_root_has_its_own_is_not_told(project: Path, home: Path) -> None:
+def test_data_of_which_the_root_has_its_own_is_not_reported(project: Path, home: Path) -> None:
     write(project / ".sage/system/objective.md", "")
     write(project / "app/.sage/system/objective.md", "")
 
@@ -508,7 +512,7 @@ def test_a_byte_order_mark_is_no_mistake(project: Path, home: Path) -> None:
     assert load(project, home).values("server") == {"page_size": 7}
 
 
-def test_a_pyproject_that_cannot_be_read_is_nobodys_settings(project: Path, home: Path) -> None:
+def test_a_pyproject_that_cannot_be_read_has_no_settings(project: Path, home: Path) -> None:
     (project / "pyproject.toml").mkdir()
     (project / "carrel.toml").mkdir()
 
@@ -611,7 +615,7 @@ def test_a_project_turns_no_protection_off_before_it_is_trusted(project: Path, h
         ("[logs]\nmax_bytes = 1\n", "[logs]: max_bytes must be at least 64, max_entries at least 1"),
     ],
 )
-def test_a_value_out_of_bounds_is_told_with_its_file(project: Path, home: Path, text: str, told: str) -> None:
+def test_a_value_out_of_bounds_is_reported_with_its_file(project: Path, home: Path, text: str, told: str) -> None:
     write(project / "carrel.toml", text)
     with pytest.raises(ConfigError) as caught:
         open_desk(load(project, home))
@@ -619,14 +623,14 @@ def test_a_value_out_of_bounds_is_told_with_its_file(project: Path, home: Path, 
     assert str(caught.value) == f"{project}/carrel.toml: {told}"
 
 
-def test_a_value_out_of_bounds_is_told_with_its_variable(project: Path, home: Path) -> None:
+def test_a_value_out_of_bounds_is_reported_with_its_variable(project: Path, home: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         open_desk(load(project, home, CARREL_SERVER_PAGE_SIZE="0"))
 
     assert str(caught.value).startswith("CARREL_SERVER_PAGE_SIZE: [server] page_size: ")
 
 
-def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> None:
+def test_who_may_connect_is_reported_with_its_file(project: Path, home: Path) -> None:
     write(home / ".config/carrel/config.toml", "[http]\nissuer = 'https://issuer.example'\n")
     with pytest.raises(ConfigError) as caught:
         load(project, home).http()
@@ -643,9 +647,35 @@ def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> Non
         (["--max-message-mb", "9999"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1 to 1024"),
     ],
 )
-def test_a_wrong_value_is_told_with_the_option_that_was_written(
+def test_a_wrong_value_is_reported_with_the_option_that_was_written(
     project: Path, home: Path, words: list[str], blamed: str
 ) -> None:
     parsed = parse([*words, "--project", str(project)])
     with pytest.raises(ConfigError, match=re.escape(blamed)):
         open_desk(config.load(str(project), {"HOME": str(home)}, parsed.flags, parsed.origins)).close()
+
+
+def _decorated(start: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(start)
+    def called(*given: object, **named: object) -> None:
+        start(*given, **named)
+
+    return called
+
+
+@pytest.mark.parametrize("decorate", [lambda start: start, _decorated])
+def test_the_parameters_of_a_constructor_are_the_keys_of_its_section(
+    decorate: Callable[..., Callable[..., None]],
+) -> None:
+    class Garden:
+        @decorate
+        def __init__(
+            self, project: Project, bed: str, import_: str = "", *, depth: int, is_wet: bool = True
+        ) -> None: ...
+
+    assert schema_of(Garden) == {
+        "bed": Key("bed", str, None, is_required=True),
+        "import": Key("import", str, ""),
+        "depth": Key("depth", int, None, is_required=True),
+        "is_wet": Key("is_wet", bool, True),
+    }

@@ -165,7 +165,7 @@ def test_of_a_constructor_only_what_was_not_given_is_said_to_be_missing(project:
     assert problems == [f"thing: not served: {told}"]
 
 
-def test_an_object_that_loads_slowly_joins_later_and_is_told(project: Path) -> None:
+def test_an_object_that_loads_slowly_joins_later_and_is_reported(project: Path) -> None:
     write(project / "gate.py", "import threading\nopen = threading.Event()\n")
     slow = "import gate\ngate.open.wait(10)\n" + OBJECT.format(name="Slow", uri="slow://a")
     write(project / "slow.py", slow)
@@ -247,7 +247,7 @@ def test_two_claims_on_one_template_or_tool_are_errors_too(project: Path) -> Non
         desk_of(project, "--object", "three:Three")
 
 
-def test_a_clash_that_appears_later_leaves_the_first_its_own_and_is_told(project: Path) -> None:
+def test_a_clash_that_appears_later_leaves_the_first_its_own_and_is_reported(project: Path) -> None:
     write(project / "one.py", OBJECT.format(name="One", uri="x://a") + "\none = One()\n")
     write(project / "two.py", OBJECT.format(name="Two", uri="x://b") + "\ntwo = Two()\n")
     text = "[objects.one]\nimport = 'one:one'\nlist_ttl_s = 0\n[objects.two]\nimport = 'two:two'\nlist_ttl_s = 0\n"

@@ -267,7 +267,7 @@ def test_of_two_equal_templates_the_one_configured_first_is_taken() -> None:
     assert text_of(Catalog([first, second]), "x:///z") == "1 a=z"
 
 
-def test_of_two_equal_fixed_uris_the_one_configured_first_is_taken_and_the_clash_is_told() -> None:
+def test_of_two_equal_fixed_uris_the_one_configured_first_is_taken_and_the_clash_is_reported() -> None:
     catalog = Catalog([Desk(("x:///a", says("1")), name="one"), Desk(("X:///a", says("2")), name="two")])
 
     assert text_of(catalog, "x:///a") == text_of(catalog, "X:///a") == "1"
@@ -319,7 +319,9 @@ LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", sa
         ("desk:///log/a?tail=%FF", BadArgument, "The percent escapes in the URI are not UTF-8", "uri"),
     ],
 )
-def test_a_uri_without_a_way_is_told_why(uri: str, error: type[RequestError], message: str, parameter: str) -> None:
+def test_a_uri_without_a_route_gets_the_reason(
+    uri: str, error: type[RequestError], message: str, parameter: str
+) -> None:
     assert refusal(Catalog([LOGS]), uri) == (error, message, parameter)
 
 
@@ -460,14 +462,14 @@ def test_a_range_both_ways_is_refused_even_where_the_reader_takes_it() -> None:
         ("length=1&st%61rt=1&length=1", "length (given twice)", "length"),
     ],
 )
-def test_a_range_that_is_none_is_refused(query: str, problem: str, parameter: str) -> None:
+def test_a_range_that_is_invalid_is_refused(query: str, problem: str, parameter: str) -> None:
     refused = refusal(Catalog([Memory()]), f"test:///plain?{query}")
 
     assert refused == (BadArgument, f"Invalid parameter: {problem}", parameter)
 
 
 @pytest.mark.parametrize("uri", ["test:///error/content?start=9&length=2", "test:///error/content?start=99"])
-def test_an_error_that_is_content_is_told_whole_whatever_the_range(uri: str) -> None:
+def test_an_error_that_is_content_is_reported_whole_whatever_the_range(uri: str) -> None:
     catalog = Catalog([Memory()])
     reading = catalog.read(uri)
     with_range = catalog.read("test:///error/content", Range(9, 2))

@@ -71,7 +71,7 @@ def test_nothing_is_offered_for_what_is_no_template() -> None:
     assert offered("pkg://{", "name", "", ["pkg://lamp"]) == NONE_OFFERED
 
 
-def test_more_values_of_the_part_are_told_and_those_of_the_rest_are_not() -> None:
+def test_more_values_of_the_part_are_reported_and_those_of_the_rest_are_not() -> None:
     names = [f"lamp{number}" for number in range(MAX_COMPLETIONS + 1)]
 
     def ask(begin: str) -> Completion:

@@ -169,7 +169,7 @@ def _same(child: Resource, entry: Resource) -> bool:
 def test_skills_are_listed_in_pages_and_found_by_uri() -> None:
     catalog = Catalog([Skilled("s", "b", "a"), Shelf("x"), Skilled("t", "c")])
 
-    first = catalog.skills(limit=2)
+    first = catalog.skills().first(2)
     rest = catalog.skills(first.next_cursor)
 
     assert [one.uri for one in first.skills] == ["s://a/SKILL.md", "s://b/SKILL.md"]

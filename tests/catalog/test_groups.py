@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from carrel.app.config import load
-from carrel.app.explaining import explain
+from carrel.app.explanation import explain
 from carrel.catalog.access import Access, ActingAs, may_see_all, parse_scopes
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.fly import Asked
+from carrel.catalog.fly import FlyRequest
 from carrel.catalog.groups import Groups, GroupSettings
 from carrel.core.errors import CarrelError, ConfigError, Denied
 from carrel.core.model import Text
@@ -46,7 +46,7 @@ def test_what_is_below_a_place_is_read_and_listed(catalog: Catalog) -> None:
     assert text_of(catalog, "workspace:/docs//deep/more.md?start=0&length=4") == "docs"
     assert [one.name for one in catalog.read_folder("workspace:///docs").entries] == ["deep", "guide.md"]
     assert len(catalog.read("workspace:///docs/").items) == 2
-    browsed = catalog.browse(Asked(prefix="workspace://"))
+    browsed = catalog.browse(FlyRequest(prefix="workspace://"))
     assert (len(browsed.page.entries), browsed.total) == (2, 2)
 
 
@@ -102,7 +102,7 @@ def test_a_place_without_a_slash_is_one_uri_and_what_is_below(catalog: Catalog) 
 FILE = "workspace:///{+path}{?start,length,lines,outline}"
 
 
-def test_nothing_is_told_of_the_rest(catalog: Catalog) -> None:
+def test_nothing_is_reported_of_the_rest(catalog: Catalog) -> None:
     assert not may_see_all(("workspace",))
     assert catalog.instructions() == ""
     assert [one.uri_template for one in catalog.templates()[0]] == [FILE]
@@ -176,7 +176,7 @@ def test_a_link_that_leads_out_of_the_part_is_not_listed(catalog: Catalog, tmp_p
     outline = text_of(catalog, "workspace:///docs/?outline")
     assert "3 files" in outline
     assert "link.py" not in outline
-    assert catalog.browse(Asked(prefix="workspace://")).total == 3
+    assert catalog.browse(FlyRequest(prefix="workspace://")).total == 3
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_link_in_the_part_opens_nothing_of_the_rest(catalog: Catalog, tmp_path
     "scope", ["workspace:///docs/:write", "workspace:/docs:read", "workspace:///docs?x:read", ":read", "workspace:own"]
 )
 def test_a_scope_that_is_wrong_is_refused(scope: str) -> None:
-    with pytest.raises(ConfigError, match="is no scope"):
+    with pytest.raises(ConfigError, match="is not a scope"):
         parse_scopes([scope])
 
 
@@ -235,7 +235,7 @@ def test_groups_stand_in_the_configuration(tmp_path: Path) -> None:
     assert load(str(tmp_path), environment).groups() == [GroupSettings(["alice"], ["scopes:write"])]
 
     user.write_text('[groups.writers]\nmembers = ["alice"]\nallow = ["scopes:wrong"]\n')
-    with pytest.raises(ConfigError, match=r"config.toml: \[groups.writers\] 'scopes:wrong' is no scope"):
+    with pytest.raises(ConfigError, match=r"config.toml: \[groups.writers\] 'scopes:wrong' is not a scope"):
         load(str(tmp_path), environment).groups()
 
 

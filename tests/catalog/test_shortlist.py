@@ -212,6 +212,7 @@ def test_the_files_of_two_roots_share_the_list_by_depth(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_a_short_list_reads_only_the_folders_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, {f"f{number:03d}/{inner}.py": "" for number in range(100) for inner in range(10)})
     with served(tmp_path, 50) as made:
@@ -257,6 +258,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     made.close()
 
 
+@pytest.mark.slow
 def test_a_desk_lists_the_guide_then_documents_then_memory_then_files(desk: Desk) -> None:
     uris = [entry.uri for entry in desk.catalog.page().entries]
 
@@ -327,6 +329,7 @@ def test_a_desk_where_all_fits_leaves_nothing_out(tmp_path: Path) -> None:
     assert "leaves out" not in text.text  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bound", "listed"), [("0", 1_204), ("50", 50)])
 def test_the_bound_is_a_setting(tmp_path: Path, bound: str, listed: int) -> None:
     fill(tmp_path, {f"src/{number:04d}.py": "" for number in range(1_201)})

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from carrel import Shelf
 from carrel.catalog import suggestions
+from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import VIEW_NAMES
 from carrel.catalog.suggestions import near, nearest
@@ -13,7 +16,7 @@ from carrel.providers.objects import serve_object
 from carrel.providers.workspace.file_query import FileQuery
 
 
-def test_the_nearest_names_are_told_and_folders_too() -> None:
+def test_the_nearest_names_are_reported_and_folders_too() -> None:
     known = ["workspace:///docs/guide.md", "workspace:///docs/guild.md", "workspace:///src/main.py"]
     assert near("workspace:///guide.md", known) == ["workspace:///docs/guide.md"]
     assert near("workspace:///docz/", known) == ["workspace:///docs/"]
@@ -34,7 +37,7 @@ def test_a_path_may_have_every_query_that_files_and_folders_have() -> None:
     assert suggestions.as_uri("why?.md") == "workspace:///why%3F.md"
 
 
-def test_in_place_of_a_folder_that_cannot_be_read_what_it_holds_is_told() -> None:
+def test_in_place_of_a_folder_that_cannot_be_read_what_it_holds_is_reported() -> None:
     known = ["garden://beds/north", "garden://beds/south", "garden://tools"]
     assert near("garden://bed", known, lambda _: False) == ["garden://beds/north", "garden://beds/south"]
     assert near("garden://bed", known) == ["garden://beds/"]
@@ -69,3 +72,36 @@ def test_a_large_provider_is_not_looked_through_for_the_names_of_others() -> Non
 
     assert nearest(catalog, "large://parsly") == ["garden://parsley"]
     assert len(taken) <= suggestions.MOST_COMPARED
+
+
+def test_guesses_in_a_row_list_the_entries_once_and_a_limited_caller_gets_only_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lists = []
+
+    class Garden(Provider):
+        name = "garden"
+        schemes = ("garden",)
+
+        def routes(self) -> tuple[Route, ...]:
+            return ()
+
+        def entries(self, after: str = "") -> Iterator[Resource]:
+            lists.append(after)
+            yield Resource("garden://beds/north", "north")
+
+    shed = Shelf("shed")
+    shed.resource("shed://northern")(lambda: "dusty")
+    catalog = Catalog([Garden(), serve_object(shed, "shed")])
+    now = 100.0
+    monkeypatch.setattr(suggestions, "monotonic", lambda: now)
+
+    for guess in ("nord", "nort", "norh"):
+        assert nearest(catalog, f"garden://beds/{guess}")[0] == "garden://beds/north"
+    assert len(lists) == 1
+    with ActingAs(Access("ann", frozenset({"shed:read"}))):
+        assert nearest(catalog, "garden://beds/north") == ["shed://northern"]
+    now += suggestions.LISTED_S + 0.1
+
+    assert nearest(catalog, "garden://beds/nord")[0] == "garden://beds/north"
+    assert len(lists) == 2

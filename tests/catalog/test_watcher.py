@@ -1,4 +1,4 @@
-"""Which URIs changed, and who is told: by events, by fingerprints, folded, and never after the end."""
+"""Which URIs changed, and who is notified: by events, by fingerprints, merged, and never after the end."""
 
 import queue
 import threading
@@ -66,7 +66,7 @@ def watcher_of(*shelves: Shelf) -> Watcher:
 
 
 @pytest.mark.parametrize("kind", [Shelf, Counted, Eventful])
-def test_a_change_is_told_however_it_is_noticed(kind: type[Shelf], listen: Listen) -> None:
+def test_a_change_is_reported_however_it_is_noticed(kind: type[Shelf], listen: Listen) -> None:
     shelf = kind("a", {"1": "one", "2": "two"})
     ear = listen(watcher_of(shelf), "a:///1")
     shelf.put("2", "nobody asked")
@@ -75,7 +75,7 @@ def test_a_change_is_told_however_it_is_noticed(kind: type[Shelf], listen: Liste
     assert ear.next() == "a:///1"
 
 
-def test_a_change_is_told_in_the_spelling_that_was_subscribed(listen: Listen) -> None:
+def test_a_change_is_reported_in_the_spelling_that_was_subscribed(listen: Listen) -> None:
     shelf = Shelf("a", {"1": "one"})
     watcher = watcher_of(shelf)
     spellings = ["a:///1", "A:///1", "a:///%31", "a:///1?start=0&length=1", "a:///1?"]
@@ -85,7 +85,7 @@ def test_a_change_is_told_in_the_spelling_that_was_subscribed(listen: Listen) ->
     assert [ear.next() for ear in ears] == spellings
 
 
-def test_a_change_of_a_variant_is_told_to_each_variant(listen: Listen) -> None:
+def test_a_change_of_a_variant_is_reported_to_each_variant(listen: Listen) -> None:
     watcher = watcher_of(Shelf("a", {"1": "one"}))
     ears = [listen(watcher, uri) for uri in ("a:///1", "a:///1?length=1", "a:///1?start=2")]
     watcher.updated("a:///1?length=9")
@@ -109,7 +109,7 @@ class Fingerprinted(Eventful, Counted):
 
 
 @pytest.mark.parametrize("below", ["a:///later", "a:///later/"])
-def test_only_what_was_or_is_below_is_told_when_all_below_comes_or_goes(listen: Listen, below: str) -> None:
+def test_only_what_was_or_is_below_is_reported_when_all_below_comes_or_goes(listen: Listen, below: str) -> None:
     shelf = Fingerprinted("a", {"later/goes": "1", "later/stays": "2", "later-not": "3", "z": "4"})
     watcher = watcher_of(shelf)
     ear = listen(watcher, "a:///later/never", "a:///later/goes", "a:///later/stays", "a:///later-not", "a:///z")
@@ -130,7 +130,7 @@ def test_only_what_was_or_is_below_is_told_when_all_below_comes_or_goes(listen: 
     assert (again, changed, ear.next()) == ("a:///later/stays", "a:///later/stays", "a:///z")
 
 
-def test_a_list_that_changes_is_told_to_those_who_asked(listen: Listen) -> None:
+def test_a_list_that_changes_is_reported_to_those_who_asked(listen: Listen) -> None:
     shelf = Counted("a", {"1": "one"})
     watcher = watcher_of(shelf)
     with_list, without = listen(watcher, list_changes=True), listen(watcher, "a:///1")
@@ -162,7 +162,7 @@ def test_a_list_is_surveyed_only_while_somebody_wants_to_know(listen: Listen) ->
     assert shelf.surveys == 0
 
 
-def test_what_goes_away_is_told_once_and_stays_subscribed(listen: Listen) -> None:
+def test_what_goes_away_is_reported_once_and_stays_subscribed(listen: Listen) -> None:
     shelf = Counted("a", {"1": "one", "2": "two"})
     ear = listen(watcher_of(shelf), "a:///1", "a:///2", list_changes=True)
     shelf.remove("1")
@@ -202,7 +202,7 @@ def test_adding_what_cannot_be_read_raises_what_a_read_would(made: list[Subscrip
 # Folding
 
 
-def test_what_happens_before_the_start_is_told_once_after_it(made: list[Subscription], listen: Listen) -> None:
+def test_what_happens_before_the_start_is_reported_once_after_it(made: list[Subscription], listen: Listen) -> None:
     ear = Ear()
     shelf = Eventful("a", {"1": "one", "2": "two"})
     watcher = watcher_of(shelf)
@@ -221,7 +221,7 @@ def test_what_happens_before_the_start_is_told_once_after_it(made: list[Subscrip
     assert ear.next() == "a:///2"
 
 
-def test_a_list_that_is_as_it_was_is_not_told_as_changed(listen: Listen) -> None:
+def test_a_list_that_is_as_it_was_is_not_reported_as_changed(listen: Listen) -> None:
     shelf = Eventful("a", {"1": "one"})
     watcher = watcher_of(shelf)
     ear = listen(watcher, list_changes=True)
@@ -233,7 +233,7 @@ def test_a_list_that_is_as_it_was_is_not_told_as_changed(listen: Listen) -> None
     assert ear.next() == LIST
 
 
-def test_a_change_beyond_the_bound_is_not_told_as_one_of_the_list(listen: Listen) -> None:
+def test_a_change_beyond_the_bound_is_not_reported_as_one_of_the_list(listen: Listen) -> None:
     shelf = Eventful("a", {"1": "one", "2": "two"})
     watcher = Watcher(Catalog([shelf], max_listed=2), POLL_S)
     ear = listen(watcher, list_changes=True)
@@ -245,7 +245,7 @@ def test_a_change_beyond_the_bound_is_not_told_as_one_of_the_list(listen: Listen
     assert ear.next() == LIST
 
 
-def test_a_provider_says_how_often_its_list_is_told(listen: Listen) -> None:
+def test_a_provider_says_how_often_its_list_is_reported(listen: Listen) -> None:
     slow, quick = Eventful("slow", {"1": "one"}), Eventful("quick", {"1": "one"})
     slow.list_pause_s = 3_600.0
     watcher = watcher_of(slow, quick)
@@ -263,7 +263,7 @@ def test_a_provider_says_how_often_its_list_is_told(listen: Listen) -> None:
     assert ear.is_silent()
 
 
-def test_a_burst_is_folded_and_its_last_change_is_told(listen: Listen) -> None:
+def test_a_burst_is_folded_and_its_last_change_is_reported(listen: Listen) -> None:
     watcher = watcher_of(Eventful("a", {"1": "one"}))
     ear = listen(watcher, "a:///1")
     watcher.updated("a:///1")
@@ -372,7 +372,7 @@ class Beginning(Eventful):
         return " ".join(self._sorted)
 
 
-def test_a_list_change_before_the_events_begin_is_heard_only_by_those_whom_it_concerns(
+def test_a_list_change_before_the_events_begin_is_sent_only_to_subscribers_it_concerns(
     made: list[Subscription],
 ) -> None:
     mine, other = Beginning("mine", {"1": "one"}), Eventful("other")
@@ -398,7 +398,7 @@ def test_a_list_change_before_the_events_begin_is_not_lost(listen: Listen) -> No
     assert ear.next() == LIST
 
 
-def test_a_list_that_was_the_same_when_the_events_began_is_not_told(listen: Listen) -> None:
+def test_a_list_that_was_the_same_when_the_events_began_is_not_reported(listen: Listen) -> None:
     shelf = Beginning("a", {"1": "one"})
     watcher = watcher_of(shelf)
     shelf.put("2", "before anybody listened")
@@ -414,7 +414,7 @@ def test_a_list_that_was_the_same_when_the_events_began_is_not_told(listen: List
     assert (first.is_silent(), second.is_silent()) == (True, True)
 
 
-def test_an_event_is_not_told_again_by_a_poll(listen: Listen) -> None:
+def test_an_event_is_not_reported_again_by_a_poll(listen: Listen) -> None:
     shelf = Eventful("a", {"1": "one"})
     other = Counted("b", {"2": "two"})
     ear = listen(watcher_of(shelf, other), "a:///1", "b:///2")
@@ -429,7 +429,7 @@ def test_an_event_is_not_told_again_by_a_poll(listen: Listen) -> None:
 
 
 @pytest.mark.parametrize("kind", [Eventful, Counted])
-def test_only_those_hear_that_a_list_changed_whom_it_concerns(
+def test_a_list_change_is_sent_only_to_subscribers_it_concerns(
     made: list[Subscription], kind: type[Eventful] | type[Counted]
 ) -> None:
     mine, other = kind("mine", {"1": "one"}), kind("other", {"1": "one"})
@@ -451,7 +451,7 @@ def test_only_those_hear_that_a_list_changed_whom_it_concerns(
     assert ears["other:read"].next() == LIST
 
 
-def test_nothing_is_told_after_the_end(listen: Listen, made: list[Subscription]) -> None:
+def test_nothing_is_reported_after_the_end(listen: Listen, made: list[Subscription]) -> None:
     shelf = Eventful("a", {"1": "one"})
     watcher = watcher_of(shelf)
     closed, discarded, kept = (listen(watcher, "a:///1") for _ in range(3))
@@ -490,7 +490,7 @@ class Breaking(Counted):
         return super().fingerprint(uri)
 
 
-def test_a_provider_that_breaks_while_polled_holds_up_nobody_else(listen: Listen) -> None:
+def test_a_provider_that_breaks_while_polled_delays_no_other(listen: Listen) -> None:
     shelf = Breaking("a", {"broken/1": "", "broken/2": "", "fine": "x"})
     ear = listen(watcher_of(shelf), "a:///broken/1", "a:///broken/2", "a:///fine")
     shelf.is_broken = True
@@ -537,6 +537,63 @@ def test_a_poll_that_hangs_does_not_hold_up_events(listen: Listen) -> None:
 
     assert ear.next() == "b:///1"
     go_on.set()
+
+
+def test_what_another_server_changed_is_compared_first_and_reported_at_once(listen: Listen) -> None:
+    class Hanging(Counted):
+        is_slow = False
+        gate = threading.Event()
+
+        def fingerprint(self, uri: str) -> str | None:
+            if self.is_slow and uri.endswith("1"):
+                assert self.gate.wait(PATIENCE_S)
+            return super().fingerprint(uri)
+
+    shelf = Hanging("a", {"1": "one", "2": "two"})
+    watcher = Watcher(Catalog([shelf]), poll_s=3_600)
+    ear = listen(watcher, "a:///1", "a:///2")
+    shelf.put("1", "changed")
+    watcher.look_again("a")
+    assert ear.next() == "a:///1"  # the watcher has begun
+    shelf.is_slow = True
+    shelf.put("2", "changed")
+
+    watcher.look_again("a", frozenset({"a:///2"}))
+
+    try:
+        assert ear.next() == "a:///2"
+    finally:
+        shelf.gate.set()
+
+
+def test_what_another_server_changed_does_not_wait_for_a_comparison_of_everything(listen: Listen) -> None:
+    class Slow(Counted):
+        is_slow = False
+        begun, permits = threading.Event(), threading.Semaphore(0)
+
+        def fingerprint(self, uri: str) -> str | None:
+            if self.is_slow and not uri.endswith("3"):
+                self.begun.set()
+                assert self.permits.acquire(timeout=PATIENCE_S)
+            return super().fingerprint(uri)
+
+    shelf = Slow("a", {"1": "one", "2": "two", "3": "three"})
+    watcher = Watcher(Catalog([shelf]), poll_s=3_600)
+    ear = listen(watcher, "a:///1", "a:///2", "a:///3")
+    shelf.put("1", "changed")
+    watcher.look_again("a")
+    assert ear.next() == "a:///1"  # the watcher has begun
+    shelf.is_slow = True
+    try:
+        watcher.look_again("a")
+        assert shelf.begun.wait(PATIENCE_S)
+        shelf.put("3", "changed")
+        watcher.look_again("a", frozenset({"a:///3"}))
+        shelf.permits.release()  # of three comparisons, the one that runs ends
+
+        assert ear.next() == "a:///3"
+    finally:
+        shelf.permits.release(100)
 
 
 def test_a_subscription_to_a_uri_that_breaks_leaves_nothing_behind() -> None:

@@ -128,7 +128,7 @@ def test_a_provider_that_hangs_where_its_events_begin_holds_up_no_other(desk: De
     assert hear(heard) == "b:///1"
 
 
-def test_events_that_begin_late_are_told_with_what_changed_before(desk: Desk) -> None:
+def test_events_that_begin_late_are_reported_with_what_changed_before(desk: Desk) -> None:
     hung, other = Watched("a", {"1": "one"}), Eventful("b", {"1": "one"})
     hung.beginning.shut()
     desk.watch(hung, other)

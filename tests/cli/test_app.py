@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
@@ -12,17 +11,10 @@ from carrel.app import registration
 from carrel.cli import main
 from carrel.core.errors import ConfigError
 from carrel.core.version import __version__
+from tests.support.command_line import Ran, Run
 from tests.support.sage_folder import lay_out
 
 SERVED = "served here: carrel://, logs://, workspace://"
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(name="project", autouse=True)
@@ -39,25 +31,15 @@ def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture(name="run")
-def runner(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Ran:
-        code = main(words)
-        captured = capfd.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
-
-
-def test_ls_prints_one_uri_a_line_into_a_pipe(run: Any) -> None:
+def test_ls_prints_one_uri_a_line_into_a_pipe(run: Run) -> None:
     assert run("ls", "workspace:") == Ran(0, "workspace:///b.txt\nworkspace:///notes/a.md\n", "")
 
 
-def test_ls_takes_a_limit(run: Any) -> None:
+def test_ls_takes_a_limit(run: Run) -> None:
     assert run("ls", "--limit", "1") == Ran(0, "carrel://guide\n", "")
 
 
-def test_ls_in_json_has_everything_a_program_needs(run: Any) -> None:
+def test_ls_in_json_has_everything_a_program_needs(run: Run) -> None:
     ran = run("ls", "workspace:///b", "--json")
 
     listed = json.loads(ran.out)
@@ -66,15 +48,15 @@ def test_ls_in_json_has_everything_a_program_needs(run: Any) -> None:
     assert listed == [{"uri": "workspace:///b.txt", "name": "b.txt", "mimeType": "text/plain", "size": 11}]
 
 
-def test_options_may_stand_before_the_command(run: Any) -> None:
+def test_options_may_stand_before_the_command(run: Run) -> None:
     assert json.loads(run("--json", "ls", "workspace:///b").out)[0]["uri"] == "workspace:///b.txt"
 
 
-def test_cat_prints_the_text_and_nothing_else(run: Any) -> None:
+def test_cat_prints_the_text_and_nothing_else(run: Run) -> None:
     assert run("cat", "workspace:///b.txt") == Ran(0, "no line end", "")
 
 
-def test_cat_takes_a_range(run: Any) -> None:
+def test_cat_takes_a_range(run: Run) -> None:
     assert run("cat", "workspace:///b.txt", "--start", "3", "--length", "4") == Ran(0, "line", "")
 
 
@@ -87,13 +69,13 @@ def test_cat_gives_bytes_as_they_are(project: Path, capfdbinary: pytest.CaptureF
     assert capfdbinary.readouterr().out == data
 
 
-def test_cat_of_a_folder_shows_its_children(run: Any) -> None:
+def test_cat_of_a_folder_shows_its_children(run: Run) -> None:
     lines = run("cat", "workspace:///").out.splitlines()
 
     assert [line.split("\t")[0] for line in lines] == ["workspace:///b.txt", "workspace:///notes"]
 
 
-def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
+def test_cat_of_a_folder_names_an_only_child(run: Run, project: Path) -> None:
     (project / "outer/inner").mkdir(parents=True)
     (project / "outer/inner/x.txt").touch()
 
@@ -102,7 +84,7 @@ def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
     assert run("cat", "workspace:///outer").out == "workspace:///outer/inner\t\n"
 
 
-def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run: Any, project: Path) -> None:
+def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run: Run, project: Path) -> None:
     lay_out(project)
     plain = run("cat", "sage://system/objective.md")
 
@@ -139,24 +121,24 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
         ("", 2, f"an empty text is not a URI; {SERVED}"),
     ],
 )
-def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
+def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Run, uri: str, code: int, said: str) -> None:
     assert run("cat", uri) == Ran(code, "", f"carrel: {said}\n")
     assert run("--json", "cat", uri) == Ran(code, "", f"carrel: {said}\n")
 
 
 @pytest.mark.slow
-def test_another_servers_error_is_one_even_where_it_comes_as_content(run: Any, project: Path) -> None:
+def test_another_servers_error_is_one_even_where_it_comes_as_content(run: Run, project: Path) -> None:
     server = f"{sys.executable} -m carrel serve --quiet --project {project}"
 
     assert run("cat", "--server", server, "sage://system/nope") == Ran(1, "", "carrel: File not found: nope\n")
 
 
-def test_a_uri_may_be_given_as_it_is_mentioned_to_an_assistant(run: Any) -> None:
+def test_a_uri_may_be_given_as_it_is_mentioned_to_an_assistant(run: Run) -> None:
     assert run("cat", "@workspace:///b.txt") == Ran(0, "no line end", "")
     assert run("explain", "@workspace:///b.txt").out.endswith("Served and listed.\n")
 
 
-def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_is_understood_from_the_working_folder(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "carrel.toml").touch()
     monkeypatch.chdir(project / "notes")
 
@@ -180,7 +162,7 @@ def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, m
         ("logs://run/nope", "logs://run/nope"),
     ],
 )
-def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, prefix: str, told: str) -> None:
+def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Run, prefix: str, told: str) -> None:
     said = f"carrel: no listed URI begins with {told}\n"
 
     assert run("ls", prefix) == Ran(1, "", said)
@@ -188,12 +170,12 @@ def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, pref
 
 
 @pytest.mark.parametrize("prefix", ["logs:", "logs://", "logs://run/"])
-def test_where_nothing_is_yet_an_empty_list_is_no_failure(run: Any, prefix: str) -> None:
+def test_where_nothing_is_yet_an_empty_list_is_no_failure(run: Run, prefix: str) -> None:
     assert run("ls", prefix) == Ran(0, "", "")
     assert run("ls", prefix, "--json") == Ran(0, "[]\n", "")
 
 
-def test_templates_and_completion(run: Any) -> None:
+def test_templates_and_completion(run: Run) -> None:
     template = "workspace:///{+path}{?start,length,lines,outline}"
 
     logs = [f"logs://{kind}/{{id}}{{?start,length,tail,since,stream,format}}" for kind in ("run", "build")]
@@ -202,18 +184,18 @@ def test_templates_and_completion(run: Any) -> None:
     assert run("complete", template, "path", "n") == Ran(0, "notes/\n", "")
 
 
-def test_explain_says_why(run: Any) -> None:
+def test_explain_says_why(run: Run) -> None:
     ran = run("explain", "workspace:///.env")
 
     assert ran.code == 0
     assert "Not served: may hold secrets (deny)." in ran.out.splitlines()
 
 
-def test_explain_does_not_take_an_error_for_content(run: Any) -> None:
+def test_explain_does_not_take_an_error_for_content(run: Run) -> None:
     assert run("explain", "sage://system/nope") == Ran(0, "Not served: File not found: nope\n", "")
 
 
-def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path) -> None:
+def test_the_overview_shows_the_desk_and_how_to_connect(run: Run, project: Path) -> None:
     ran = run()
 
     assert ran.code == 0
@@ -223,7 +205,7 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
 
 @pytest.mark.parametrize("kind", ["ours", "another's", "none"])
 def test_the_overview_names_a_program_that_starts_from_anywhere(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     for folder in ("ours", "another's"):
         (tmp_path / folder).mkdir()
@@ -237,7 +219,7 @@ def test_the_overview_names_a_program_that_starts_from_anywhere(
     assert f"  {program} connect HOST\n" in out
 
 
-def test_the_overview_in_json(run: Any, project: Path) -> None:
+def test_the_overview_in_json(run: Run, project: Path) -> None:
     shown = json.loads(run("--json").out)
 
     assert {**shown, "providers": [one for one in shown["providers"] if one["state"] == "served"]} == {
@@ -252,7 +234,7 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
 
 @pytest.mark.parametrize("words", [(), pytest.param(("doctor",), marks=pytest.mark.slow), ("cat", "carrel://guide")])
 def test_that_flutter_is_missing_is_said_where_people_look(
-    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("PATH", str(project))
     said = "the Flutter tools are not offered: there is no flutter on PATH"
@@ -266,7 +248,7 @@ def many(count: int, *, has_more: bool = False) -> dict[str, object]:
     return {"entries": count, "hasMore": has_more}
 
 
-def test_the_overview_counts_only_so_far(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_overview_counts_only_so_far(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("carrel.cli.overview.COUNT_AT_MOST", 1)
 
     files = json.loads(run("--json").out)["providers"][-1]
@@ -275,7 +257,7 @@ def test_the_overview_counts_only_so_far(run: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Any, project: Path) -> None:
+def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Run, project: Path) -> None:
     lay_out(project)
     listed = run("ls", "sage://").out.splitlines()
 
@@ -287,14 +269,14 @@ def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Any, projec
     assert found["message"].endswith(f"; first entry {listed[0]}")
 
 
-def test_another_project_can_be_named(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_project_can_be_named(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
 
     assert run("--project", str(project), "ls", "workspace:///b") == Ran(0, "workspace:///b.txt\n", "")
 
 
 @pytest.mark.slow
-def test_another_server_can_be_asked(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_server_can_be_asked(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     command = f"{sys.executable} -m carrel serve --quiet --project {project}"
 
@@ -304,7 +286,7 @@ def test_another_server_can_be_asked(run: Any, project: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     "words", [(), ("explain", "x:"), ("doctor",), ("config", "show"), ("trust",), ("token", "list"), ("sage", "ls")]
 )
-def test_a_command_about_the_project_itself_refuses_another_server(run: Any, words: tuple[str, ...]) -> None:
+def test_a_command_about_the_project_itself_refuses_another_server(run: Run, words: tuple[str, ...]) -> None:
     before = run("--server", "false", *words)
 
     assert (before.code, before.out) == (2, "")
@@ -316,7 +298,7 @@ def test_a_command_about_the_project_itself_refuses_another_server(run: Any, wor
 
 
 @pytest.mark.parametrize("words", [("run", "--", "true"), ("tail", "logs://run/x")])
-def test_a_command_without_json_refuses_it(run: Any, words: tuple[str, ...]) -> None:
+def test_a_command_without_json_refuses_it(run: Run, words: tuple[str, ...]) -> None:
     ran = run("--json", *words)
 
     assert (ran.code, ran.out) == (2, "")
@@ -331,18 +313,18 @@ def test_a_command_without_json_refuses_it(run: Any, words: tuple[str, ...]) -> 
         ("http://[::1]:9/mcp", "Cannot reach [::1]:9: connection refused"),
     ],
 )
-def test_a_server_that_is_not_there_is_named_with_the_reason(run: Any, server: str, said: str) -> None:
+def test_a_server_that_is_not_there_is_named_with_the_reason(run: Run, server: str, said: str) -> None:
     assert run("ls", "--server", server) == Ran(1, "", f"carrel: {said}\n")
 
 
-def test_a_server_that_cannot_be_started_is_a_failure_not_a_bug(run: Any) -> None:
+def test_a_server_that_cannot_be_started_is_a_failure_not_a_bug(run: Run) -> None:
     ran = run("ls", "--server", "no-such-program-anywhere")
 
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("carrel: ")
 
 
-def test_config_show_says_where_each_value_comes_from(run: Any, project: Path) -> None:
+def test_config_show_says_where_each_value_comes_from(run: Run, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text("[server]\npage_size = 7\n", encoding="utf-8")
 
@@ -352,7 +334,7 @@ def test_config_show_says_where_each_value_comes_from(run: Any, project: Path) -
     assert "server.mirror\ttrue\tdefault" in lines
 
 
-def test_config_validate_names_the_file_the_key_and_the_nearest_name(run: Any, project: Path) -> None:
+def test_config_validate_names_the_file_the_key_and_the_nearest_name(run: Run, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text("[server]\npagesize = 7\n", encoding="utf-8")
 
@@ -360,7 +342,7 @@ def test_config_validate_names_the_file_the_key_and_the_nearest_name(run: Any, p
     assert run("config", "validate") == Ran(2, "", said)
 
 
-def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
+def test_trust_lists_and_revokes(run: Run, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text("[workspace]\nroot = '..'\n", encoding="utf-8")
 
@@ -373,7 +355,7 @@ def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
     assert json.loads(run("trust", "--revoke", "--json").out) == {"path": str(file), "trusted": False}
 
 
-def test_without_a_file_there_is_nothing_to_trust(run: Any) -> None:
+def test_without_a_file_there_is_nothing_to_trust(run: Run) -> None:
     ran = run("trust")
 
     assert (ran.code, ran.err) == (
@@ -382,7 +364,7 @@ def test_without_a_file_there_is_nothing_to_trust(run: Any) -> None:
     )
 
 
-def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, project: Path, tmp_path: Path) -> None:
+def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Run, project: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.toml").write_text("", encoding="utf-8")
     link = project.resolve() / "carrel.toml"
     link.symlink_to(tmp_path / "elsewhere.toml")
@@ -390,7 +372,7 @@ def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, proje
     assert run("trust").err.endswith(f"; {link.name} is not used: it is a link out of its folder\n")
 
 
-def test_a_folder_s_name_makes_no_line_of_its_own(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_s_name_makes_no_line_of_its_own(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deceiving = project / "x\nTrusted, with its present content: nothing"
     (deceiving / ".sage").mkdir(parents=True)
     told = r"x\nTrusted, with its present content: nothing"
@@ -404,7 +386,7 @@ def test_a_folder_s_name_makes_no_line_of_its_own(run: Any, project: Path, monke
 
 
 @pytest.mark.parametrize("text", ["?a=b", "?lines=3", "?"])
-def test_a_query_without_a_path_is_no_fault(run: Any, text: str) -> None:
+def test_a_query_without_a_path_is_no_fault(run: Run, text: str) -> None:
     ran = run("cat", text)
 
     assert ran.code in (0, 1, 2)
@@ -412,7 +394,7 @@ def test_a_query_without_a_path_is_no_fault(run: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("words", [("lss",), ("cat",), ("cat", "x:", "--start", "-1"), ("ls", "--limit", "0")])
-def test_wrong_usage_exits_with_2_and_says_how(run: Any, words: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_2_and_says_how(run: Run, words: tuple[str, ...]) -> None:
     ran = run(*words)
 
     assert (ran.code, ran.out) == (2, "")
@@ -420,11 +402,11 @@ def test_wrong_usage_exits_with_2_and_says_how(run: Any, words: tuple[str, ...])
     assert ran.err.splitlines()[-1].startswith("carrel: ")
 
 
-def test_the_version(run: Any) -> None:
+def test_the_version(run: Run) -> None:
     assert run("--version") == Ran(0, f"carrel, version {__version__}\n", "")
 
 
-def test_help_lists_every_command(run: Any) -> None:
+def test_help_lists_every_command(run: Run) -> None:
     ran = run("--help")
 
     listed = [line.split()[0] for line in ran.out.partition("Commands:")[2].splitlines() if line.strip()]
@@ -432,7 +414,7 @@ def test_help_lists_every_command(run: Any) -> None:
     assert {"cat", "complete", "config", "doctor", "explain", "ls", "serve", "templates", "trust"} <= set(listed)
 
 
-def test_serve_has_help_without_serving(run: Any) -> None:
+def test_serve_has_help_without_serving(run: Run) -> None:
     ran = run("serve", "--help")
 
     assert ran.code == 0
@@ -444,7 +426,7 @@ def test_serve_has_help_without_serving(run: Any) -> None:
     [("", ("--http",), 8000), ("[http]\nport = 8123\n", ("--http", "--quiet"), 8123), ("", ("--http", "9"), 9)],
 )
 def test_serve_without_an_address_listens_on_the_port_of_the_settings(
-    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, settings: str, words: tuple[str, ...], port: int
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, settings: str, words: tuple[str, ...], port: int
 ) -> None:
     asked: list[tuple[str, int]] = []
 
@@ -461,7 +443,7 @@ def test_serve_without_an_address_listens_on_the_port_of_the_settings(
     assert asked == [("127.0.0.1", port)]
 
 
-def test_serve_closes_what_it_opened_where_it_may_not_listen(run: Any, project: Path) -> None:
+def test_serve_closes_what_it_opened_where_it_may_not_listen(run: Run, project: Path) -> None:
     (project / "shelf.py").write_text(CLOSING, encoding="utf-8")
 
     assert run("serve", "--http", "0.0.0.0:0", "--object", "shelf:Shelf").code == 2
@@ -493,7 +475,7 @@ class Shelf:
         (["--only", "scope"], "unknown provider 'scope'; did you mean 'scopes'? known: guide, "),
     ],
 )
-def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -> None:
+def test_serve_says_which_flag_is_wrong(run: Run, words: list[str], said: str) -> None:
     ran = run("serve", *words)
 
     assert (ran.code, ran.out) == (2, "")
@@ -501,17 +483,18 @@ def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -
 
 
 NOT_FOR_THE_FIRST_ANSWER = (
-    *("asyncio", "click", "ctypes", "json", "pathspec", "rich", "starlette", "uvicorn", "watchfiles"),
+    *("asyncio", "click", "ctypes", "inspect", "json", "logging", "pathspec", "rich", "starlette", "traceback"),
+    *("typing_extensions", "uvicorn", "watchfiles"),
     *("carrel.core.tokens", "carrel.core.toml", "carrel.search.search"),
     *("carrel.providers.guide.project", "carrel.providers.workspace.file_events", "carrel.providers.workspace.inotify"),
 )
 
 
-def test_serve_imports_nothing_that_the_first_answer_does_not_need() -> None:
+def test_serve_imports_nothing_that_the_first_answer_does_not_need(project: Path) -> None:
     program = (
         "import sys, os\n"
         "from carrel.cli import main\n"
-        "code = main(['serve', '--quiet', '--only', 'workspace'])\n"
+        f"code = main(['serve', '--quiet', '--project', {str(project)!r}])\n"
         f"print(code, sorted(set({NOT_FOR_THE_FIRST_ANSWER}) & set(sys.modules)))\n"
     )
     discover = (
@@ -527,7 +510,7 @@ def test_serve_imports_nothing_that_the_first_answer_does_not_need() -> None:
     assert json.loads(ran.stdout.splitlines()[0])["id"] == 1
 
 
-def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_exits_with_70_and_asks_for_a_report(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
@@ -545,7 +528,7 @@ def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest
 @pytest.mark.parametrize(
     "words", [("cat", "\udcff\udcfe"), ("ls", "workspace:///\udce9"), ("--debug", "cat", "caf\udce9")]
 )
-def test_an_argument_that_is_not_utf_8_is_a_wrong_argument(run: Any, words: tuple[str, ...]) -> None:
+def test_an_argument_that_is_not_utf_8_is_a_wrong_argument(run: Run, words: tuple[str, ...]) -> None:
     ran = run(*words)
 
     assert ran.code == 2
@@ -553,7 +536,7 @@ def test_an_argument_that_is_not_utf_8_is_a_wrong_argument(run: Any, words: tupl
     assert "bug" not in ran.err
 
 
-def test_a_project_may_lie_in_a_folder_whose_name_is_not_utf_8(run: Any, project: Path) -> None:
+def test_a_project_may_lie_in_a_folder_whose_name_is_not_utf_8(run: Run, project: Path) -> None:
     odd = project / "caf\udce9"
     odd.mkdir()
     (odd / "x.md").write_text("x", encoding="utf-8")
@@ -562,7 +545,7 @@ def test_a_project_may_lie_in_a_folder_whose_name_is_not_utf_8(run: Any, project
 
 
 def test_doctor_in_a_home_does_not_tick_what_it_leaves_out(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from carrel.cli.browser import browser_command, opener
+from carrel.cli.browser import browser_command, opener, refuse_remote_browser
+from carrel.core.errors import ConfigError
 from tests.support.waiting import until
 
 LINK = "http://127.0.0.1:8000/-/open?key=abc"
@@ -75,3 +76,9 @@ def test_a_browser_that_fails_at_once_leaves_the_link(tmp_path: Path, capfd: pyt
 
     until(is_said)
     assert "status 3" in "".join(said)
+
+
+def test_a_browser_is_not_opened_on_an_address_that_other_machines_reach() -> None:
+    refuse_remote_browser("127.0.0.1")
+    with pytest.raises(ConfigError, match="remove --open"):
+        refuse_remote_browser("0.0.0.0")

@@ -7,24 +7,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from carrel.cli import main
 from carrel.connect import shell as shell_files
 from carrel.connect.errors import NotProved
+from tests.support.command_line import Run
 from tests.support.waiting import PATIENCE_S
 
 ASK = 'for line in "$@"; do COMP_LINE="$line"; COMP_POINT=${#line}; _carrel_completion; echo "${COMPREPLY[*]}"; done'
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(name="home", autouse=True)
@@ -43,16 +34,6 @@ def home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-@pytest.fixture(name="run")
-def runner(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Ran:
-        code = main(words)
-        captured = capfd.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
-
-
 SOME = {
     "carrel connect claude-": "claude-code claude-desktop",
     "carrel cat workspace:///no": "///notes/ ///notes/a%20b.md",
@@ -69,7 +50,7 @@ MORE = {
 
 
 @pytest.mark.parametrize("lines", [SOME, pytest.param(MORE, marks=pytest.mark.slow)], ids=["some", "more"])
-def test_bash_completes_commands_hosts_and_uris(run: Any, tmp_path: Path, lines: dict[str, str]) -> None:
+def test_bash_completes_commands_hosts_and_uris(run: Run, tmp_path: Path, lines: dict[str, str]) -> None:
     script = tmp_path / "carrel.bash"
     script.write_text(run("completion", "bash").out, encoding="utf-8")
 
@@ -123,7 +104,7 @@ START_FILES = [
     ("shell", "before", "after"), [row for row in START_FILES if row[0] == "bash" or shutil.which(row[0])]
 )
 def test_a_person_who_presses_tab_gets_the_uri(
-    run: Any, home: Path, monkeypatch: pytest.MonkeyPatch, shell: str, before: str, after: str
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, shell: str, before: str, after: str
 ) -> None:
     start = home / f".{shell}rc"
     start.write_text(before, encoding="utf-8")
@@ -167,19 +148,19 @@ def test_what_zsh_and_fish_ask_for_has_the_form_that_their_scripts_read(
         ("fish", ["_CARREL_COMPLETE=fish_complete", "complete --no-files --command carrel"]),
     ],
 )
-def test_the_scripts_of_zsh_and_fish_are_printed(run: Any, shell: str, words: list[str]) -> None:
+def test_the_scripts_of_zsh_and_fish_are_printed(run: Run, shell: str, words: list[str]) -> None:
     ran = run("completion", shell)
 
     assert (ran.code, [word for word in words if word not in ran.out]) == (0, [])
 
 
-def test_another_shell_is_refused(run: Any) -> None:
+def test_another_shell_is_refused(run: Run) -> None:
     assert run("completion", "tcsh").code == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [None, "", "alias x=y", "alias x=y\n"])
-def test_the_completion_of_bash_is_installed_and_removed_again(run: Any, home: Path, before: str | None) -> None:
+def test_the_completion_of_bash_is_installed_and_removed_again(run: Run, home: Path, before: str | None) -> None:
     start, script = home / ".bashrc", home / ".local/share/carrel/completion.bash"
     if before is not None:
         start.write_text(before, encoding="utf-8")
@@ -206,7 +187,7 @@ def test_the_completion_of_bash_is_installed_and_removed_again(run: Any, home: P
     ],
 )
 def test_each_shell_has_its_own_places(
-    run: Any, home: Path, monkeypatch: pytest.MonkeyPatch, shell: str, script: str, start: str | None
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, shell: str, script: str, start: str | None
 ) -> None:
     monkeypatch.setenv("SHELL", shell)
 
@@ -216,12 +197,12 @@ def test_each_shell_has_its_own_places(
     assert start is None or script in (home / start).read_text("utf-8")
 
 
-def test_without_agreement_nothing_is_installed(run: Any, home: Path) -> None:
+def test_without_agreement_nothing_is_installed(run: Run, home: Path) -> None:
     assert run("connect", "shell").code == 1
     assert sorted(path.name for path in home.iterdir()) == ["library"]
 
 
-def test_a_shell_that_is_not_known_is_refused(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_that_is_not_known_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELL", "/bin/tcsh")
 
     ran = run("connect", "shell", "--yes")
@@ -232,7 +213,7 @@ def test_a_shell_that_is_not_known_is_refused(run: Any, monkeypatch: pytest.Monk
     )
 
 
-def test_a_script_that_does_not_work_is_not_left_behind(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_that_does_not_work_is_not_left_behind(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_files: object) -> str:
         raise NotProved("bash completes nothing with the script")
 

@@ -5,19 +5,10 @@ import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from carrel.cli import main
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
+from tests.support.command_line import Run
 
 
 @pytest.fixture(name="home")
@@ -38,16 +29,6 @@ def project_folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
-@pytest.fixture(name="run")
-def runner(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Ran:
-        code = main(words)
-        captured = capfd.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
-
-
 FILE = """\
 # Ours
 [server]   # all of it
@@ -62,7 +43,7 @@ preset = "flutter"  # for now
 """
 
 
-def test_a_file_is_made_where_there_is_none(run: Any, project: Path) -> None:
+def test_a_file_is_made_where_there_is_none(run: Run, project: Path) -> None:
     ran = run("config", "set", "workspace.preset", "code")
 
     assert (ran.code, ran.err) == (0, "")
@@ -71,7 +52,7 @@ def test_a_file_is_made_where_there_is_none(run: Any, project: Path) -> None:
     assert run("config", "get", "workspace.preset").out == "code\n"
 
 
-def test_only_the_value_changes_and_comments_and_order_stay(run: Any, project: Path) -> None:
+def test_only_the_value_changes_and_comments_and_order_stay(run: Run, project: Path) -> None:
     file = project / "carrel.toml"
     file.write_text(FILE, encoding="utf-8")
     file.chmod(0o640)
@@ -82,7 +63,7 @@ def test_only_the_value_changes_and_comments_and_order_stay(run: Any, project: P
     assert [one.name for one in project.iterdir() if one.name != ".git"] == ["carrel.toml"]
 
 
-def test_a_key_is_added_to_its_section(run: Any, project: Path) -> None:
+def test_a_key_is_added_to_its_section(run: Run, project: Path) -> None:
     file = project / "carrel.toml"
     file.write_text(FILE, encoding="utf-8")
 
@@ -98,7 +79,7 @@ def test_a_key_is_added_to_its_section(run: Any, project: Path) -> None:
     assert all(comment in file.read_text(encoding="utf-8") for comment in ("# Ours", "# small", "# the schema"))
 
 
-def test_a_setting_is_removed_and_a_section_with_nothing_left(run: Any, project: Path) -> None:
+def test_a_setting_is_removed_and_a_section_with_nothing_left(run: Run, project: Path) -> None:
     file = project / "carrel.toml"
     file.write_text("# Ours\n[logs]\nmax_entries = 3\n\n[server]\nmirror = false\n", encoding="utf-8")
 
@@ -108,7 +89,7 @@ def test_a_setting_is_removed_and_a_section_with_nothing_left(run: Any, project:
     assert run("config", "get", "logs.max_entries").out == "1000\n"
 
 
-def test_a_section_of_pyproject_is_changed_there(run: Any, project: Path) -> None:
+def test_a_section_of_pyproject_is_changed_there(run: Run, project: Path) -> None:
     file = project / "pyproject.toml"
     text = '[project]\nname = "x" # ours\n\n[tool.carrel.workspace]\npreset = "all"\n\n[tool.ruff]\nline-length = 120\n'
     file.write_text(text, encoding="utf-8")
@@ -118,7 +99,7 @@ def test_a_section_of_pyproject_is_changed_there(run: Any, project: Path) -> Non
     assert not (project / "carrel.toml").exists()
 
 
-def test_the_users_own_file_is_changed_on_request(run: Any, project: Path, home: Path) -> None:
+def test_the_users_own_file_is_changed_on_request(run: Run, project: Path, home: Path) -> None:
     assert run("config", "set", "workspace.hidden", "show", "--user").code == 0
 
     assert (home / ".config/carrel/config.toml").read_text(encoding="utf-8") == '[workspace]\nhidden = "show"\n'
@@ -140,7 +121,7 @@ def test_the_users_own_file_is_changed_on_request(run: Any, project: Path, home:
     ],
 )
 def test_what_is_no_setting_or_no_value_of_it_is_refused_and_nothing_is_written(
-    run: Any, project: Path, words: tuple[str, ...], told: str
+    run: Run, project: Path, words: tuple[str, ...], told: str
 ) -> None:
     ran = run("config", *words)
 
@@ -149,7 +130,7 @@ def test_what_is_no_setting_or_no_value_of_it_is_refused_and_nothing_is_written(
     assert not (project / "carrel.toml").exists()
 
 
-def test_a_file_that_was_trusted_has_to_be_trusted_again(run: Any, project: Path) -> None:
+def test_a_file_that_was_trusted_has_to_be_trusted_again(run: Run, project: Path) -> None:
     (project / "carrel.toml").write_text(FILE, encoding="utf-8")
     run("trust")
 
@@ -158,14 +139,14 @@ def test_a_file_that_was_trusted_has_to_be_trusted_again(run: Any, project: Path
     assert "carrel trust" not in run("config", "set", "workspace.preset", "code").out
 
 
-def test_a_setting_that_is_not_in_effect_says_why(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_is_not_in_effect_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "run `carrel trust` to allow it" in run("config", "set", "workspace.root", "/").out
     run("config", "unset", "workspace.root")
     monkeypatch.setenv("CARREL_WORKSPACE_PRESET", "all")
     assert "CARREL_WORKSPACE_PRESET overrides it" in run("config", "set", "workspace.preset", "code").out
 
 
-def test_a_home_gets_no_file_of_a_project(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_gets_no_file_of_a_project(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     ran = run("config", "set", "workspace.preset", "code")
 
@@ -173,7 +154,7 @@ def test_a_home_gets_no_file_of_a_project(run: Any, home: Path, monkeypatch: pyt
     assert "--user" in ran.err
 
 
-def test_a_link_out_of_the_project_is_neither_read_nor_replaced(run: Any, project: Path) -> None:
+def test_a_link_out_of_the_project_is_neither_read_nor_replaced(run: Run, project: Path) -> None:
     outside = project.parent / "secrets.toml"
     outside.write_text("key = 'secret'\n")
     (project / "carrel.toml").symlink_to(outside)
@@ -186,7 +167,7 @@ def test_a_link_out_of_the_project_is_neither_read_nor_replaced(run: Any, projec
     assert (project / "carrel.toml").is_symlink()
 
 
-def test_a_fifo_in_the_place_of_the_file_holds_nobody_up(run: Any, project: Path) -> None:
+def test_a_fifo_in_the_place_of_the_file_blocks_nothing(run: Run, project: Path) -> None:
     os.mkfifo(project / "carrel.toml")
 
     ran = run("config", "set", "workspace.preset", "code")

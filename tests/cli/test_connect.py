@@ -6,14 +6,13 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from carrel.cli import main
-from carrel.connect import connecting, program
+from carrel.connect import changes, program
 from carrel.connect.errors import NotProved
 from carrel.connect.proof import Proof
+from tests.support.command_line import Ran, Run, runner
 from tests.support.waiting import PATIENCE_S
 
 CLEARED = (
@@ -25,14 +24,6 @@ CLEARED = (
     "CARREL_TOKEN",
     "CODEX_HOME",
 )
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(name="home", autouse=True)
@@ -54,25 +45,20 @@ def home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(name="run")
-def runner(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Ran:
-        code = main(("connect", *words))
-        captured = capfd.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
+def connect_command(capfd: pytest.CaptureFixture[str]) -> Run:
+    return runner(capfd, "connect")
 
 
 @pytest.fixture(name="proved")
 def always_proved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "prove", lambda *_: Proof(12, 140, "2025-11-25"))
+    monkeypatch.setattr(changes, "prove", lambda *_: Proof(12, 140, "2025-11-25"))
 
 
 def carrel() -> str:
     return str(Path(sys.executable).parent / "carrel")
 
 
-def test_a_host_is_connected_for_real(run: Any, home: Path) -> None:
+def test_a_host_is_connected_for_real(run: Run, home: Path) -> None:
     ran = run("claude-code", "--yes")
 
     assert (ran.code, ran.err) == (0, "")
@@ -81,7 +67,7 @@ def test_a_host_is_connected_for_real(run: Any, home: Path) -> None:
 
 
 @pytest.mark.usefixtures("proved")
-def test_the_change_is_shown_as_a_diff_and_then_the_proof(run: Any, home: Path) -> None:
+def test_the_change_is_shown_as_a_diff_and_then_the_proof(run: Run, home: Path) -> None:
     path = home / ".claude.json"
     before = path.read_bytes()
 
@@ -111,7 +97,7 @@ Claude Code: connected, 12 resources, first answer 140 ms
     assert run("claude-code", "--remove", "--yes") == Ran(0, "Claude Code: was not connected\n", "")
 
 
-def test_without_a_terminal_and_without_yes_nothing_is_written(run: Any, home: Path) -> None:
+def test_without_a_terminal_and_without_yes_nothing_is_written(run: Run, home: Path) -> None:
     before = (home / ".claude.json").read_bytes()
 
     ran = run("claude-code")
@@ -124,12 +110,12 @@ def test_without_a_terminal_and_without_yes_nothing_is_written(run: Any, home: P
     assert not (home / ".claude.json.before-carrel").exists()
 
 
-def test_an_entry_that_is_not_proved_is_not_left_behind(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_is_not_proved_is_not_left_behind(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> Proof:
         raise NotProved("it lists no resources")
 
     before = (home / ".claude.json").read_bytes()
-    monkeypatch.setattr(connecting, "prove", fail)
+    monkeypatch.setattr(changes, "prove", fail)
 
     ran = run("claude-code", "--yes")
 
@@ -141,7 +127,7 @@ def test_an_entry_that_is_not_proved_is_not_left_behind(run: Any, home: Path, mo
 
 
 @pytest.mark.usefixtures("proved")
-def test_a_refusal_names_the_file_and_the_next_host_is_still_connected(run: Any, home: Path) -> None:
+def test_a_refusal_names_the_file_and_the_next_host_is_still_connected(run: Run, home: Path) -> None:
     (home / ".claude.json").chmod(0o444)
 
     ran = run("claude-code", "codex", "--yes")
@@ -154,7 +140,7 @@ def test_a_refusal_names_the_file_and_the_next_host_is_still_connected(run: Any,
 
 
 def test_a_printed_entry_that_names_a_temporary_folder_comes_with_a_warning(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "warning" not in run("zed", "--print").err
     monkeypatch.setattr(program, "_ALWAYS_CLEARED", (sys.prefix,))
@@ -165,7 +151,7 @@ def test_a_printed_entry_that_names_a_temporary_folder_comes_with_a_warning(
     assert ran.err.splitlines()[-1].startswith("carrel: warning: this Carrel runs from ")
 
 
-def test_a_program_in_a_temporary_folder_is_refused(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_in_a_temporary_folder_is_refused(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "_ALWAYS_CLEARED", (sys.prefix,))
 
     ran = run("claude-code", "--yes")
@@ -176,7 +162,7 @@ def test_a_program_in_a_temporary_folder_is_refused(run: Any, home: Path, monkey
 
 
 @pytest.mark.usefixtures("proved")
-def test_project_and_user_choose_the_file(run: Any, home: Path) -> None:
+def test_project_and_user_choose_the_file(run: Run, home: Path) -> None:
     assert run("claude-code", "--project", "--yes").out.endswith("  approve .mcp.json when Claude Code starts\n")
     assert run("vscode", "--yes").code == 0
     assert run("vscode", "--user", "--yes").code == 0
@@ -189,7 +175,7 @@ def test_project_and_user_choose_the_file(run: Any, home: Path) -> None:
 
 
 @pytest.mark.usefixtures("proved")
-def test_in_json_everything_is_said_that_was_done(run: Any, home: Path) -> None:
+def test_in_json_everything_is_said_that_was_done(run: Run, home: Path) -> None:
     [told] = json.loads(run("codex", "--yes", "--json").out)
 
     assert told == {
@@ -207,7 +193,7 @@ def test_in_json_everything_is_said_that_was_done(run: Any, home: Path) -> None:
     assert (refused["state"], refused["file"]) == ("failed", f"{home}/.config/zed/settings.json")
 
 
-def test_print_only_prints(run: Any, home: Path) -> None:
+def test_print_only_prints(run: Run, home: Path) -> None:
     ran = run("codex", "claude-code", "--print")
 
     assert ran.code == 0
@@ -218,7 +204,7 @@ def test_print_only_prints(run: Any, home: Path) -> None:
 
 @pytest.mark.usefixtures("proved")
 def test_a_url_is_written_with_the_name_of_the_variable_for_its_token(
-    run: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CARREL_TOKEN", "s3cret")
 
@@ -233,7 +219,7 @@ def test_a_url_is_written_with_the_name_of_the_variable_for_its_token(
 
 
 @pytest.mark.usefixtures("proved")
-def test_a_token_in_an_entry_is_not_shown(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_in_an_entry_is_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CARREL_TOKEN", "s3cret")
 
     ran = run("lm-studio", "--http", "https://desk.example/mcp", "--yes")
@@ -244,7 +230,7 @@ def test_a_token_in_an_entry_is_not_shown(run: Any, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("proved")
-def test_python_objects_are_served_too(run: Any, home: Path) -> None:
+def test_python_objects_are_served_too(run: Run, home: Path) -> None:
     (home / "library/shelf.py").write_text("", encoding="utf-8")
 
     assert run("codex", "--with", "shelf.py", "--yes").code == 0
@@ -253,7 +239,7 @@ def test_python_objects_are_served_too(run: Any, home: Path) -> None:
 
 
 @pytest.mark.usefixtures("proved")
-def test_a_host_without_a_file_says_where_to_paste(run: Any) -> None:
+def test_a_host_without_a_file_says_where_to_paste(run: Run) -> None:
     ran = run("ai-assistant")
 
     assert ran.code == 1
@@ -270,7 +256,7 @@ def test_a_host_without_a_file_says_where_to_paste(run: Any) -> None:
         ("emacs", "the known ones are: claude-code, claude-desktop, codex"),
     ],
 )
-def test_an_unknown_host_is_a_mistake_that_names_those_that_may_be_meant(run: Any, name: str, advice: str) -> None:
+def test_an_unknown_host_is_a_mistake_that_names_those_that_may_be_meant(run: Run, name: str, advice: str) -> None:
     ran = run(name)
 
     assert ran.code == 2
@@ -281,7 +267,7 @@ def test_an_unknown_host_is_a_mistake_that_names_those_that_may_be_meant(run: An
 
 
 @pytest.mark.slow
-def test_without_names_every_host_is_shown_and_every_connection_tried(run: Any, home: Path) -> None:
+def test_without_names_every_host_is_shown_and_every_connection_tried(run: Run, home: Path) -> None:
     (home / ".codex").mkdir()
     assert run("claude-code", "--yes").code == 0
     broken = home / ".cursor/mcp.json"
@@ -306,7 +292,7 @@ def test_without_names_every_host_is_shown_and_every_connection_tried(run: Any, 
 
 
 @pytest.mark.usefixtures("proved")
-def test_without_names_in_json(run: Any, home: Path) -> None:
+def test_without_names_in_json(run: Run, home: Path) -> None:
     assert run("claude-code", "--yes").code == 0
 
     shown = json.loads(run("--json").out)
@@ -331,7 +317,7 @@ def test_without_names_in_json(run: Any, home: Path) -> None:
     ]
 
 
-def test_on_an_empty_machine_the_known_hosts_are_named(run: Any, home: Path) -> None:
+def test_on_an_empty_machine_the_known_hosts_are_named(run: Run, home: Path) -> None:
     (home / ".claude.json").unlink()
 
     ran = run()
@@ -343,7 +329,7 @@ def test_on_an_empty_machine_the_known_hosts_are_named(run: Any, home: Path) -> 
 # A stranger's project
 
 
-def test_the_command_of_a_stranger_s_project_is_not_started(run: Any, home: Path) -> None:
+def test_the_command_of_a_stranger_s_project_is_not_started(run: Run, home: Path) -> None:
     trap = home / "trap"
     server = {"command": "/bin/sh", "args": ["-c", f"touch {trap}"]}
     (home / "library/.mcp.json").write_text(json.dumps({"mcpServers": {"carrel": server}}), encoding="utf-8")
@@ -355,9 +341,9 @@ def test_the_command_of_a_stranger_s_project_is_not_started(run: Any, home: Path
     assert not trap.exists()
 
 
-def test_a_stranger_s_project_does_not_get_the_token(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stranger_s_project_does_not_get_the_token(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CARREL_TOKEN", "s3cret")
-    monkeypatch.setattr(connecting, "prove", lambda *_: pytest.fail("the address was contacted"))
+    monkeypatch.setattr(changes, "prove", lambda *_: pytest.fail("the address was contacted"))
     server = {"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${CARREL_TOKEN}"}}
     (home / "library/.mcp.json").write_text(json.dumps({"mcpServers": {"carrel": server}}), encoding="utf-8")
 
@@ -365,7 +351,7 @@ def test_a_stranger_s_project_does_not_get_the_token(run: Any, home: Path, monke
 
 
 @pytest.mark.usefixtures("proved")
-def test_an_entry_that_was_agreed_to_is_tried_until_somebody_changes_it(run: Any, home: Path) -> None:
+def test_an_entry_that_was_agreed_to_is_tried_until_somebody_changes_it(run: Run, home: Path) -> None:
     assert run("claude-code", "--project", "--yes").code == 0
     assert run().code == 0
 
@@ -376,7 +362,7 @@ def test_an_entry_that_was_agreed_to_is_tried_until_somebody_changes_it(run: Any
 
 
 @pytest.mark.usefixtures("proved")
-def test_an_equal_entry_of_a_colleague_is_agreed_to_by_connecting(run: Any, home: Path) -> None:
+def test_an_equal_entry_of_a_colleague_is_agreed_to_by_connecting(run: Run, home: Path) -> None:
     path = home / "library/.mcp.json"
     assert run("claude-code", "--project", "--yes").code == 0
     (home / ".local/state/carrel/connect.json").unlink()

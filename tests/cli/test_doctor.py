@@ -6,15 +6,15 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from carrel.cli import doctor, main
+from carrel.cli import doctor
 from carrel.core.version import __version__
 from carrel.doctor import http, settings, trust
 from carrel.doctor.checks import Check
 from carrel.doctor.examination import CHECKS, examine
+from tests.support.command_line import Run, runner
 
 
 @pytest.fixture(name="project", autouse=True)
@@ -32,13 +32,8 @@ def sound_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(name="run")
-def runner(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> tuple[int, str, str]:
-        code = main(["doctor", *words])
-        captured = capfd.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def doctor_command(capfd: pytest.CaptureFixture[str]) -> Run:
+    return runner(capfd, "doctor")
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
@@ -46,7 +41,8 @@ def only(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
     monkeypatch.setattr(doctor, "examine", lambda setup: examine(setup, checks))
 
 
-def test_a_sound_project_fits_one_screen(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_sound_project_fits_one_screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     # This checkout may lie in a folder that is emptied, which `doctor` would note.
     monkeypatch.setattr("carrel.connect.program._passing_folders", lambda _: ())
     code, shown, said = run()
@@ -60,7 +56,7 @@ def test_a_sound_project_fits_one_screen(run: Any, monkeypatch: pytest.MonkeyPat
     assert "\n✓ handshake-legacy: 2025-11-25 in " in shown
 
 
-def test_json_has_every_check_with_the_same_fields(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_has_every_check_with_the_same_fields(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "carrel.toml").write_text("[server]\npagesize = 7\n", encoding="utf-8")
     only(monkeypatch, *settings.CHECKS)
 
@@ -77,7 +73,7 @@ def test_json_has_every_check_with_the_same_fields(run: Any, project: Path, monk
 
 
 def test_a_fault_is_one_line_with_its_fix_and_exits_with_1(
-    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "carrel.toml").write_text("[worksace]\n", encoding="utf-8")
     only(monkeypatch, settings.settings_keys)
@@ -92,7 +88,7 @@ def test_a_fault_is_one_line_with_its_fix_and_exits_with_1(
 
 
 def test_fix_changes_nothing_without_a_terminal_or_yes(
-    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = project / "carrel.toml"
     file.write_text("[server]\npagesize = 7\n", encoding="utf-8")
@@ -105,8 +101,8 @@ def test_fix_changes_nothing_without_a_terminal_or_yes(
     assert said.endswith("add --yes, or run it in a terminal\n")
 
 
-def test_fix_with_yes_mends_what_it_can_and_looks_again(
-    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+def test_fix_with_yes_fixes_what_it_can_and_looks_again(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = project / "carrel.toml"
     file.write_text("[server]\npagesize = 7\n", encoding="utf-8")
@@ -119,7 +115,7 @@ def test_fix_with_yes_mends_what_it_can_and_looks_again(
     assert shown.endswith("\nAfter the changes:\n✓ doctor: no faults\n")
 
 
-def test_fix_in_json_gives_what_is_left(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fix_in_json_gives_what_is_left(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "carrel.toml").write_text("[server]\npagesize = 7\n", encoding="utf-8")
     only(monkeypatch, settings.settings_keys)
 
@@ -128,7 +124,7 @@ def test_fix_in_json_gives_what_is_left(run: Any, project: Path, monkeypatch: py
     assert (code, [one["state"] for one in json.loads(shown)]) == (0, ["ok"])
 
 
-def test_a_repair_that_fails_is_told(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_that_fails_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(Path.home() / "state"))
     folder = Path.home() / "state/carrel"
     folder.mkdir(parents=True)
@@ -146,7 +142,7 @@ def _refuses(*_: object) -> None:
     raise PermissionError(13, "Permission denied")
 
 
-def test_yes_never_trusts_a_project(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yes_never_trusts_a_project(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "carrel.toml").write_text("[mounts.x]\ncommand = ['true']\n", encoding="utf-8")
     only(monkeypatch, trust.trust)
 
@@ -193,14 +189,14 @@ def test_fix_asks_in_a_terminal(project: Path, answer: bytes, is_done: bool) -> 
         (("--fix", "--json"), "--fix with --json asks nothing: add --yes"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(run: Any, words: tuple[str, ...], told: str) -> None:
+def test_options_that_do_not_go_together_are_refused(run: Run, words: tuple[str, ...], told: str) -> None:
     code, shown, said = run(*words)
 
     assert (code, shown) == (2, "")
     assert said.endswith(f"carrel: {told}\n")
 
 
-def test_the_report_has_no_path(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_has_no_path(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "carrel.toml").write_text("[server]\npagesize = 7\n", encoding="utf-8")
     only(monkeypatch, *settings.CHECKS)
 
@@ -212,7 +208,7 @@ def test_the_report_has_no_path(run: Any, project: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_doctor_finds_in_a_home_what_a_host_would(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_finds_in_a_home_what_a_host_would(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(project))
 
     found = {one["id"]: one for one in json.loads(run("--json")[1])}
@@ -223,7 +219,8 @@ def test_doctor_finds_in_a_home_what_a_host_would(run: Any, project: Path, monke
     )
 
 
-def test_every_check_is_in_the_output(run: Any) -> None:
+@pytest.mark.slow
+def test_every_check_is_in_the_output(run: Run) -> None:
     found = json.loads(run("--json")[1])
 
     assert {one["id"] for one in found} == {one.id for one in CHECKS}

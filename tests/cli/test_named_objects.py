@@ -5,14 +5,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from carrel.cli import main
 from carrel.cli.named_objects import object_flag, positional_flag, with_flags
 from carrel.cli.serve import parse
 from carrel.core.errors import ConfigError
+from tests.support.command_line import Ran, Run
 
 GARDEN = '''
 from carrel import Shelf
@@ -25,14 +24,6 @@ def bed(bed: str) -> dict:
     """One bed: name and moisture."""
     return {"bed": bed, "moisture": BEDS[bed]}
 '''
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(name="project", autouse=True)
@@ -53,18 +44,8 @@ def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         del sys.modules[name]
 
 
-@pytest.fixture(name="run")
-def runner(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Ran:
-        code = main(words)
-        captured = capfd.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
-
-
 @pytest.mark.slow
-def test_commands_read_a_file_together_with_the_folder_s_desk(run: Any) -> None:
+def test_commands_read_a_file_together_with_the_folder_s_desk(run: Run) -> None:
     garden = ("--with", "code/garden.py")
     assert run("cat", "garden://beds/north", *garden) == Ran(0, '{"bed":"north","moisture":41.5}', "")
     assert run("ls", "garden:", *garden).out == "garden://beds/north\ngarden://beds/south\n"
@@ -77,13 +58,13 @@ def test_commands_read_a_file_together_with_the_folder_s_desk(run: Any) -> None:
     assert run("cat", "garden://beds/east", *garden).code == 1
 
 
-def test_the_overview_shows_how_a_host_is_connected_with_the_file(run: Any) -> None:
+def test_the_overview_shows_how_a_host_is_connected_with_the_file(run: Run) -> None:
     ran = run("--with", "code/garden.py")
 
     assert "connect HOST --with code/garden.py" in " ".join(ran.out.split())
 
 
-def test_several_files_and_a_module_are_served_side_by_side(run: Any, project: Path) -> None:
+def test_several_files_and_a_module_are_served_side_by_side(run: Run, project: Path) -> None:
     (project / "pond.py").write_text(
         "from carrel import Shelf\nshelf = Shelf('pond')\nshelf.resource('pond://fish', name='fish')(lambda: 'carp')\n",
         encoding="utf-8",
@@ -112,7 +93,7 @@ def test_several_files_and_a_module_are_served_side_by_side(run: Any, project: P
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_left_out_with_the_line_to_look_at(
-    run: Any, project: Path, caplog: pytest.LogCaptureFixture, text: str, told: str
+    run: Run, project: Path, caplog: pytest.LogCaptureFixture, text: str, told: str
 ) -> None:
     (project / "broken.py").write_text(text, encoding="utf-8")
     ran = run("ls", "--with", "broken.py", "--with", "code/garden.py")
@@ -121,7 +102,7 @@ def test_a_file_that_cannot_be_loaded_is_left_out_with_the_line_to_look_at(
     assert "garden://beds/north" in ran.out
 
 
-def test_an_attribute_of_a_file_may_be_any_object(run: Any, project: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_attribute_of_a_file_may_be_any_object(run: Run, project: Path, caplog: pytest.LogCaptureFixture) -> None:
     (project / "two.py").write_text(
         "from carrel import Shelf\na = Shelf('a')\nb = Shelf('b')\nb.resource('b://b', name='b')(lambda: 'B')\n",
         encoding="utf-8",
@@ -131,7 +112,7 @@ def test_an_attribute_of_a_file_may_be_any_object(run: Any, project: Path, caplo
     assert "two.py has no attribute c" in caplog.text
 
 
-def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Any, project: Path) -> None:
+def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Run, project: Path) -> None:
     (project / "carrel.toml").write_text("[objects.garden]\nimport = 'code/garden.py'\n", encoding="utf-8")
     untrusted = run("cat", "garden://beds/north")
     trusted = run("trust").code, run("cat", "garden://beds/north").out
@@ -158,7 +139,7 @@ def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Any, proje
         (("ls", "--server", "x", "--with", "code/garden.py"), "--with serves more from this project"),
     ],
 )
-def test_what_cannot_be_served_is_a_wrong_command_line(run: Any, words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_served_is_a_wrong_command_line(run: Run, words: tuple[str, ...], told: str) -> None:
     ran = run(*words)
 
     assert ran.code == 2
@@ -194,7 +175,7 @@ def test_settings_of_a_file_may_stand_before_and_after_it() -> None:
     ]
 
 
-def test_health_names_the_file_and_not_its_folder(run: Any, project: Path) -> None:
+def test_health_names_the_file_and_not_its_folder(run: Run, project: Path) -> None:
     health = json.loads(run("cat", "carrel://health", "--with", "code/garden.py").out)
 
     assert "garden.py" in json.dumps(health)

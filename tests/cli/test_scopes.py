@@ -7,23 +7,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from carrel.cli import main
 from carrel.cli.scopes import scopes
 from carrel.cli.scopes_work import WORK
 from carrel.providers.scopes.commands import COMMANDS
+from tests.support.command_line import Ran, Run, runner
 from tests.support.scopes_sample import TREE, get, plant, planted, store_in, told
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(name="project", autouse=True)
@@ -39,13 +31,8 @@ def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(name="run")
-def runner(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Ran:
-        code = main(["scopes", *words])
-        captured = capfd.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
+def scopes_command(capfd: pytest.CaptureFixture[str]) -> Run:
+    return runner(capfd, "scopes")
 
 
 def test_every_command_of_the_table_exists_and_no_other() -> None:
@@ -57,7 +44,7 @@ def test_every_command_of_the_table_exists_and_no_other() -> None:
     assert sorted(names) == sorted(WORK) == sorted(command.name for command in COMMANDS)
 
 
-def test_create(run: Any) -> None:
+def test_create(run: Run) -> None:
     assert run("create", " New ", "-a", "NEW", "-s", "done", "-d", "text", "-p", "task-1") == Ran(
         0, "Created new (New) [DONE]\n", ""
     )
@@ -65,7 +52,7 @@ def test_create(run: Any) -> None:
     assert re.fullmatch(r"[a-z]+-[a-z]+-[a-z0-9]{3}", json.loads(made.out)["alias"])
 
 
-def test_show(run: Any, project: Path) -> None:
+def test_show(run: Run, project: Path) -> None:
     run("update", "feature-x", "-d", "Line one\nLine two")
     store = store_in(project)
     x = told(store, "feature-x")
@@ -82,7 +69,7 @@ def test_show(run: Any, project: Path) -> None:
     store.close()
 
 
-def test_update(run: Any, project: Path) -> None:
+def test_update(run: Run, project: Path) -> None:
     assert run("update", "task-1", "-t", "New") == Ran(0, "Updated task-1\n", "")
     assert run("update", "task-1", "-t", "New") == Ran(0, "No change: task-1\n", "")
     stale = run("update", "task-1", "-t", "x", "--if-updated-at", "2020-01-01T00:00:00.000Z")
@@ -94,7 +81,7 @@ def test_update(run: Any, project: Path) -> None:
     assert (run("update", "task-1").code, run("update", "task-1", "--if-updated-at", now).code) == (2, 2)
 
 
-def test_status(run: Any) -> None:
+def test_status(run: Run) -> None:
     assert run("status", "task-1") == Ran(0, "TODO\n", "")
     assert run("status", "task-1", "in-progress") == Ran(0, "task-1: TODO -> IN_PROGRESS\n", "")
     assert run("status", "task-1", "archived") == Ran(0, "task-1: IN_PROGRESS -> ARCHIVED\n", "")
@@ -113,11 +100,11 @@ def test_status(run: Any) -> None:
         ("import", "fail, skip, replace"),
     ],
 )
-def test_help_names_the_values_of_an_option(run: Any, command: str, values: str) -> None:
+def test_help_names_the_values_of_an_option(run: Run, command: str, values: str) -> None:
     assert values in " ".join(run(command, "--help").out.split())
 
 
-def test_move(run: Any) -> None:
+def test_move(run: Run) -> None:
     assert run("move", "task-3", "--parent", "feature-x", "--before", "task-1") == Ran(
         0, "Moved task-3 to feature-x\n", ""
     )
@@ -129,7 +116,7 @@ def test_move(run: Any) -> None:
         assert run("move", "task-2", *words).code == 2
 
 
-def test_delete(run: Any) -> None:
+def test_delete(run: Run) -> None:
     assert run("delete", "feature-x") == Ran(1, "", "Error: Scope has 2 children: feature-x\n")
     assert run("delete", "feature-x", "--cascade", "--dry-run").out == "Would delete feature-x and 2 descendants\n"
     assert json.loads(run("delete", "feature-x", "--cascade", "--dry-run", "--json").out) == {
@@ -157,13 +144,13 @@ def test_at_a_terminal_a_scope_with_children_comes_with_the_option_that_deletes_
     )
 
 
-def test_wrong_usage_is_told_as_every_error_of_scopes(run: Any) -> None:
+def test_wrong_usage_is_reported_as_every_error_of_scopes(run: Run) -> None:
     ran = run("list", "--nope")
 
     assert (ran.code, ran.out, ran.err.splitlines()[-1]) == (2, "", "Error: No such option '--nope'.")
 
 
-def test_list(run: Any) -> None:
+def test_list(run: Run) -> None:
     assert run("list") == Ran(0, "project-alpha (Project Alpha) [IN_PROGRESS]\n", "")
     assert run("list", "-p", "feature-y").out == "task-3 (Design UI) [TODO]\n"
     assert run("list", "--all", "--limit", "2", "--offset", "1").out == (
@@ -198,7 +185,7 @@ def test_list(run: Any) -> None:
         assert run("list", *words).code == 2
 
 
-def test_tree(run: Any) -> None:
+def test_tree(run: Run) -> None:
     assert run("tree", "project-alpha", "--depth", "2") == Ran(0, f"{TREE}\n", "")
     paged = json.loads(run("tree", "project-alpha", "--limit", "1", "--json").out)
     assert {**paged, "etag": len(paged["etag"])} == {
@@ -231,7 +218,7 @@ def test_the_tree_is_coloured_on_a_terminal(project: Path) -> None:
     assert re.sub(r"\x1b\[[0-9;]*m|\r", "", shown).splitlines()[1] == "├── feature-x (Feature X) [IN_PROGRESS]"
 
 
-def test_aliases(run: Any) -> None:
+def test_aliases(run: Run) -> None:
     assert run("alias", "add", "task-1", "API") == Ran(0, "Added api to task-1\n", "")
     assert run("alias", "list", "api") == Ran(0, "task-1 (canonical)\napi\n", "")
     assert run("alias", "set-canonical", "task-1", "api") == Ran(0, "Canonical alias: api\n", "")
@@ -265,7 +252,7 @@ def test_aliases(run: Any) -> None:
         (("list", "--nope"), 2, None),
     ],
 )
-def test_an_error_in_json_stands_on_stderr(run: Any, words: tuple[str, ...], code: int, error: Any) -> None:
+def test_an_error_in_json_stands_on_stderr(run: Run, words: tuple[str, ...], code: int, error: Any) -> None:
     ran = run("--json", *words)
 
     told_error = json.loads(ran.err)
@@ -274,7 +261,7 @@ def test_an_error_in_json_stands_on_stderr(run: Any, words: tuple[str, ...], cod
     assert run(*words, "--json").err == ran.err
 
 
-def test_a_store_that_cannot_be_used_is_named_with_its_reason(run: Any, project: Path) -> None:
+def test_a_store_that_cannot_be_used_is_named_with_its_reason(run: Run, project: Path) -> None:
     (project / "x.db").write_bytes(b"no database at all, whatever SQLite may hope" * 100)
 
     ran = run("--db", "x.db", "list")
@@ -283,7 +270,7 @@ def test_a_store_that_cannot_be_used_is_named_with_its_reason(run: Any, project:
     assert run("--db", "x.db", "create", "x").code == 1
 
 
-def test_another_store_and_another_project_can_be_named(run: Any, project: Path, tmp_path: Path) -> None:
+def test_another_store_and_another_project_can_be_named(run: Run, project: Path, tmp_path: Path) -> None:
     assert run("--db", str(tmp_path / "other.db"), "create", "Elsewhere", "-a", "else").code == 0
     assert run("list", "--db", str(tmp_path / "other.db")).out == "else (Elsewhere) [TODO]\n"
     os.chdir("/")
@@ -292,7 +279,7 @@ def test_another_store_and_another_project_can_be_named(run: Any, project: Path,
     assert run("list", "--project", str(tmp_path / "nowhere")).code == 2
 
 
-def test_the_configured_store_is_used(run: Any, project: Path) -> None:
+def test_the_configured_store_is_used(run: Run, project: Path) -> None:
     (project / "carrel.toml").write_text("[scopes]\ndb = 'data/tasks.db'\nmax_nodes_ceiling = 2\n", encoding="utf-8")
 
     assert run("list").out == "No scopes.\n"
@@ -301,7 +288,7 @@ def test_the_configured_store_is_used(run: Any, project: Path) -> None:
     assert run("tree", "one", "--max-nodes", "3").code == 2
 
 
-def test_reading_and_failing_make_no_store(run: Any, project: Path) -> None:
+def test_reading_and_failing_make_no_store(run: Run, project: Path) -> None:
     for words in (
         ("list",),
         ("show", "ab"),
@@ -317,7 +304,7 @@ def test_reading_and_failing_make_no_store(run: Any, project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_command_lines_see_each_other(run: Any, project: Path) -> None:
+def test_two_command_lines_see_each_other(run: Run, project: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "carrel", "scopes", "status", "task-1", "done"], check=True, capture_output=True
     )

@@ -42,6 +42,7 @@ def test_workers_that_all_die_again_and_again_end_the_server_with_their_code() -
 # Refusals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -70,6 +71,7 @@ def test_an_unusable_store_is_the_same_sentence_and_code_as_for_one_server(tmp_p
     assert len(printed.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_tools_that_start_processes_are_refused(tmp_path: Path, postgres: PostgresServer) -> None:
     (tmp_path / "pubspec.yaml").write_text("name: a\n", "utf-8")
     (tmp_path / "flutter").write_text("#!/bin/sh\n", "utf-8")

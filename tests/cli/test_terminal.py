@@ -34,7 +34,7 @@ def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(name="show")
 def shower(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Give a way to see what a terminal of so many columns shows, but for its colours."""
+    """Return a function that returns what a terminal with a number of columns shows, without colours."""
     monkeypatch.setattr("carrel.cli.output.is_terminal", lambda: True)
 
     def show(*words: str, columns: int) -> str:

@@ -95,7 +95,7 @@ class Garden(Provider):
         return lambda: None
 
     def watcher(self) -> Changes:
-        """Give who watches; soon after somebody listens, there is one."""
+        """Return who watches; soon after somebody listens, there is one."""
         changes = self.watchers.get(timeout=PATIENCE_S)
         self.watchers.put(changes)
         return changes
@@ -551,7 +551,7 @@ def test_a_silent_probe_is_given_up_and_its_late_answer_dropped(monkeypatch: pyt
 
 def test_a_server_of_an_unknown_legacy_version_is_refused() -> None:
     opening = {**LEGACY_OPENING, "protocolVersion": "1999-01-01"}
-    with pytest.raises(ProviderError, match="not known here: 1999-01-01") as caught:
+    with pytest.raises(ProviderError, match="not supported: 1999-01-01") as caught:
         Client(Script(lambda request: [result(request, opening)]), era="legacy")
 
     assert caught.value.word == "unavailable"
@@ -602,11 +602,11 @@ def test_a_reading_that_cannot_be_used_is_a_bad_result(contents: object) -> None
     assert caught.value.word == "bad_result"
 
 
-def test_a_server_that_wants_input_is_told_nobody_is_there() -> None:
+def test_a_server_that_wants_input_gets_an_error() -> None:
     wants = {"resultType": "input_required", "inputRequests": {}}
     with (
         Client(new(lambda request: [result(request, wants)])) as client,
-        pytest.raises(ProviderError, match="no user can be asked") as caught,
+        pytest.raises(ProviderError, match="there is no user to ask") as caught,
     ):
         client.read("x:///a")
 
@@ -663,7 +663,7 @@ def test_messages_of_kinds_we_do_not_know_are_no_noise() -> None:
         assert told.wait(0) is None
 
 
-def test_noise_is_borne_up_to_a_bound() -> None:
+def test_noise_is_tolerated_up_to_a_bound() -> None:
     noise = [b"Welcome!", b"{", b"[1]", b'{"jsonrpc":"2.0"}', b"\xff\xfe", b"[" * 100_000]
     some = (noise * MAX_NOISE)[:MAX_NOISE]
     with Client(old(lambda request: [*some, result(request, {})])) as client:
@@ -971,7 +971,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
     assert caught.value.word == "timeout"
 
 
-def test_a_server_that_stopped_reading_holds_nobody_past_his_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stopped_reading_holds_no_caller_past_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_module, "GRACE_S", 0.1)
     with Client.start(python(STOPS_READING), era="legacy") as client:
         client.timeout_s = 0.2

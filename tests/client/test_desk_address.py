@@ -8,7 +8,7 @@ import pytest
 from carrel.catalog.access import Access
 from carrel.client.desk_address import DeskAddress, RefusedByDesk
 from carrel.core.errors import ConfigError, Unreachable
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from tests.support.http_asking import application, ask, listening, run
 from tests.support.logging_project import logs, text
 
@@ -26,7 +26,7 @@ class Tokens:
         return Access(token, known[token]) if token in known else None
 
 
-GUARD = Guard(Doors(is_loopback=True), Tokens())
+GUARD = Guard(AcceptedNames(is_loopback=True), Tokens())
 
 
 def test_lines_are_taken_with_a_token_that_may_write(tmp_path: Path) -> None:

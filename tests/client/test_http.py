@@ -26,9 +26,9 @@ from carrel.providers.mounts.connect import address_of
 from carrel.server.server import Server
 from carrel.testing.harness import join
 from carrel.transports.http.app import App
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from tests.support.http_asking import modern, modern_headers, post
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 PRIMING = b"id: 1\nretry: 10\ndata: \n\n"
 """How a server begins a stream that could be resumed: an event without data."""
@@ -197,7 +197,7 @@ def test_a_refusal_that_names_no_request_is_the_answer_to_the_one_that_was_sent(
     with pytest.raises(Unreachable, match="The server answered 503"):
         Client.at(foreign.url, timeout_s=PATIENCE_S)
     foreign.refusal = 401
-    with pytest.raises(Unreachable, match="401: it wants another token") as caught:
+    with pytest.raises(Unreachable, match="401: it needs a valid token") as caught:
         Client.at(foreign.url, timeout_s=PATIENCE_S)
 
     assert caught.value.word == "denied"
@@ -220,7 +220,7 @@ def test_the_command_line_says_where_the_token_goes_that_a_server_wants(
         monkeypatch.setenv("CARREL_TOKEN", token)
 
     assert main(["ls", "--server", foreign.url]) == 1
-    assert capsys.readouterr().err == f"carrel: The server answered 401: it wants another token; {told}\n"
+    assert capsys.readouterr().err == f"carrel: The server answered 401: it needs a valid token; {told}\n"
 
 
 def test_a_redirect_is_followed_on_the_same_server_and_nowhere_else(foreign: Legacy) -> None:
@@ -288,7 +288,7 @@ def test_the_token_of_a_caller_is_not_passed_on_to_a_mount(foreign: Legacy, head
     uri = "foreign://a"
     sent = {**modern_headers("resources/read", uri), "authorization": "Bearer of-the-caller"}
     with served(foreign.url, headers=headers) as server:
-        app = App(server, Guard(Doors(is_loopback=True), Keys()))
+        app = App(server, Guard(AcceptedNames(is_loopback=True), Keys()))
         reply = post(app, modern("resources/read", {"uri": uri}), sent)
 
     assert reply.json["result"]["contents"][0]["text"] == "first"
@@ -317,6 +317,7 @@ def test_a_mount_that_listens_learns_of_a_forgotten_session_by_itself_and_subscr
     with mounted(foreign.url) as client, client.listen(["foreign://a"]) as listening:
         assert listening.honoured == ("foreign://a",)
         assert foreign.has_stream.wait(PATIENCE_S)
+        until(lambda: foreign.asked["resources/subscribe"])  # news before it would reach nobody
         foreign.news.put(json.dumps(UPDATED).encode())
         assert listening.wait(PATIENCE_S) == "foreign://a"
         foreign.forget()

@@ -22,6 +22,7 @@ def parsed(text: str, *, is_strict: bool = False) -> JsonNode:
     return node
 
 
+@pytest.mark.slow
 @given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_it_reads_what_json_writes(value: object, indent: int | str | None, is_ascii: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)

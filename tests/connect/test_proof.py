@@ -12,7 +12,7 @@ from carrel.connect.errors import NotProved
 from carrel.connect.hosts import HOSTS, HostFacts, by_name
 from carrel.connect.places import Surroundings
 from carrel.core.record import replace
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from carrel.transports.http.tokens import Keyring, TokenStore
 from tests.support.http_asking import application, listening
 from tests.support.memory_provider import Memory
@@ -123,7 +123,7 @@ def test_a_server_without_readable_resources_is_not_proved(around: Surroundings,
 def test_a_running_server_is_proved_with_its_token(around: Surroundings, tmp_path: Path) -> None:
     store = TokenStore({"XDG_STATE_HOME": str(tmp_path)})
     token, _ = store.local()
-    guard = Guard(Doors(is_loopback=True), Keyring(store, token))
+    guard = Guard(AcceptedNames(is_loopback=True), Keyring(store, token))
     with listening(application(Memory(), guard=guard)) as port:
         url = f"http://127.0.0.1:{port}/mcp"
         right = ServerLaunch(url=url, headers={"Authorization": f"Bearer {token}"})

@@ -20,7 +20,7 @@ def stored(data: bytes, encoding: Encoding = "utf-8") -> Stored:
 
 
 def part(item: Item, start: int, length: int | None = None) -> tuple[str | bytes, int, int, int]:
-    """Give what a part holds, where it starts, how long it is, and how long the whole is."""
+    """Return what a part holds, where it starts, how long it is, and how long the whole is."""
     given = content.cut(item, Range(start, length), URI, LIMIT)
     meta: dict[str, Any] = dict(given.meta or {})
     place = (meta["dev.carrel/start"], meta["dev.carrel/length"], meta["dev.carrel/total"])
@@ -28,7 +28,7 @@ def part(item: Item, start: int, length: int | None = None) -> tuple[str | bytes
 
 
 def note(item: Item, start: int, length: int | None, name: str) -> object:
-    """Give one more thing that a part says of itself."""
+    """Return one more thing that a part says of itself."""
     return (content.cut(item, Range(start, length), URI, LIMIT).meta or {}).get(f"dev.carrel/{name}")
 
 
@@ -115,7 +115,7 @@ def test_a_malformed_part_is_never_cut_in_two(data: bytes, text: str, replaced: 
         assert sum(int(str(note(stored(data), start, step, "replaced") or 0)) for start in starts) == replaced
 
 
-def test_utf_16_with_a_lone_surrogate_and_an_odd_byte_is_borne() -> None:
+def test_utf_16_with_a_lone_surrogate_and_an_odd_byte_is_tolerated() -> None:
     data = b"\x00\xd8a\x00\x00"
 
     assert part(stored(data, "utf-16le"), 0) == ("�a�", 0, 5, 5)

@@ -1,9 +1,9 @@
 """Text that somebody else wrote, on its way to a person."""
 
 import ast
-import io
 import json
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,13 +51,30 @@ def test_messages_and_tracebacks_send_nothing_of_a_stranger(capsys: pytest.Captu
     assert printed.count("owned") == 2
 
 
-def test_log_lines_send_nothing_of_a_stranger() -> None:
+def test_log_lines_of_a_command_send_nothing_of_a_stranger(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     record = logging.LogRecord("carrel", logging.WARNING, "", 0, "read %s\nand on", (HOSTILE,), None)
-    handler = logging.StreamHandler(io.StringIO())
-    handler.setFormatter(stderr._Printable())
-    handler.handle(record)
-    printed = handler.stream.getvalue()
-    assert printed == f"read {printable(HOSTILE)}\nand on\n"
+    monkeypatch.setattr(logging, "lastResort", None)
+    stderr.log_failures()
+    assert logging.lastResort is not None
+    logging.lastResort.handle(record)
+    assert (capsys.readouterr().err, logging.lastResort.level) == (
+        f"read {printable(HOSTILE)}\nand on\n",
+        logging.WARNING,
+    )
+
+
+def test_a_server_sends_nothing_of_a_stranger_whoever_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.stderr
+    with stderr.printable_stderr():
+        sys.stderr.write(f"{HOSTILE}\n")
+        logging.StreamHandler().handle(logging.LogRecord("x", logging.ERROR, "", 0, "%s", (HOSTILE,), None))
+        sys.stderr.write("no line end\x1b")
+    sys.stderr.write("ordinary again \x1b\n")
+    assert sys.stderr is before
+    spelled = printable(HOSTILE)
+    assert capsys.readouterr().err == f"{spelled}\n{spelled}\nno line end\\x1bordinary again \x1b\n"
 
 
 def test_only_two_modules_of_the_command_line_print() -> None:

@@ -139,5 +139,5 @@ def test_health_still_says_what_is_wrong(desk: Desk) -> None:
         ("/home/x/project-two/a is another", "…/a is another"),
     ],
 )
-def test_paths_are_told_relative_to_the_project_or_by_their_name(told: str, heard: str) -> None:
+def test_paths_are_reported_relative_to_the_project_or_by_their_name(told: str, heard: str) -> None:
     assert without_server_paths(told, "/home/x/project") == heard

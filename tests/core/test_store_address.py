@@ -42,6 +42,7 @@ def test_another_kind_of_url_is_refused_with_an_example(url: str) -> None:
         "postgresql://ann:s3@cret@db/team",
         "postgresql://ann:s3?cret@db/team",
         "postgresql://ann:s3 cret@db/team",
+        "postgresql://ann:s3%cret@db/team",
         "postgresql://db:port/team",
         "postgresql://db:123456/team",
     ],
@@ -52,5 +53,13 @@ def test_a_password_that_breaks_the_url_is_not_repeated(url: str) -> None:
 
     assert str(refused.value) == (
         "[store] url: this URL cannot be read; "
-        "percent-encode special characters of the password, such as %40 for @ and %2F for /"
+        "percent-encode special characters of the password, such as %40 for @, %2F for / and %25 for %"
     )
+
+
+@pytest.mark.parametrize("hosts", ["db:99999", "db,other:65536", "[::1]:70000"])
+def test_a_port_that_cannot_be_is_one_sentence(hosts: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_address(f"postgresql://ann:s3cret@{hosts}/team")
+
+    assert str(refused.value) == "[store] url: a port is a number from 1 to 65535"

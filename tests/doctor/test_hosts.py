@@ -1,4 +1,4 @@
-"""Faults of hosts: each is written into a settings file as people have it, found, and mended where that is offered."""
+"""Faults of hosts: each is written into a settings file as people have it, found, and fixed where that is offered."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ SOUND = {"type": "stdio", "command": OURS, "args": ["serve"]}
 
 @pytest.fixture(autouse=True)
 def no_folder_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the entry of this Carrel be one that lasts, wherever the tests run."""
+    """Make the entry of this Carrel one that lasts, wherever the tests run."""
     monkeypatch.setattr("carrel.connect.program._passing_folders", lambda _: ())
 
 
@@ -38,6 +38,7 @@ def servers_of(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))["mcpServers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", hosts.CHECKS, ids=lambda one: one.id)
 def test_a_sound_entry_has_no_faults(ward: Ward, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("carrel.doctor.hosts.passing_folder", lambda *_: None)
@@ -51,7 +52,7 @@ def test_a_machine_without_hosts_has_no_faults(ward: Ward, check: Check) -> None
     assert ward.find(check) == []
 
 
-def test_connected_hosts_and_others_are_told(ward: Ward) -> None:
+def test_connected_hosts_and_others_are_reported(ward: Ward) -> None:
     claude(ward, carrel=SOUND)
     (ward.home / ".cursor").mkdir()
     setup = ward.setup()
@@ -149,7 +150,7 @@ def test_a_command_that_was_removed_is_a_problem_and_written_again(ward: Ward, h
     assert (found.state, found.host) == ("problem", host)
     assert found.message == f"the entry carrel in ~/{path} starts {GONE}, which is not there"
     assert found.fix == f"carrel connect {host} --user"
-    assert ward.mend(hosts.host_command) == []
+    assert ward.fix(hosts.host_command) == []
     assert OURS in file.read_text()
     assert GONE not in file.read_text()
     assert file.with_name(f"{file.name}.before-carrel").read_text() == text % GONE
@@ -159,7 +160,7 @@ def test_a_file_of_the_project_is_looked_at_too(ward: Ward) -> None:
     file = ward.write(ward.project / ".mcp.json", json.dumps({"mcpServers": {"carrel": {**SOUND, "command": GONE}}}))
 
     assert ward.one(hosts.host_command).fix == "carrel connect claude-code --project"
-    assert ward.mend(hosts.host_command) == []
+    assert ward.fix(hosts.host_command) == []
     assert servers_of(file)["carrel"]["command"] == OURS
 
 
@@ -175,7 +176,7 @@ def test_an_entry_without_a_command_is_a_problem(ward: Ward) -> None:
 
     found = ward.one(hosts.host_command)
     assert found.message == "the entry carrel in ~/.claude.json names no command that can be started"
-    assert ward.mend(hosts.host_command) == []
+    assert ward.fix(hosts.host_command) == []
 
 
 def test_a_name_that_only_a_shell_finds_is_noted(ward: Ward) -> None:
@@ -225,7 +226,7 @@ def test_an_entry_of_another_version_is_noted_and_written_again(ward: Ward) -> N
 
     found = ward.one(hosts.host_version)
     assert found.message == f"the entry carrel in ~/.claude.json starts Carrel 0.0.1, and this one is {__version__}"
-    assert ward.mend(hosts.host_version) == []
+    assert ward.fix(hosts.host_version) == []
     assert servers_of(file) == {"carrel": SOUND}
 
 
@@ -250,7 +251,7 @@ def test_a_server_that_does_not_answer_is_a_problem_of_every_host_that_starts_it
     assert all("the disk is on fire" in one.message for one in found)
 
 
-def test_a_server_that_ends_because_of_the_settings_is_not_mended_by_another_entry(ward: Ward) -> None:
+def test_a_server_that_ends_because_of_the_settings_is_not_fixed_by_another_entry(ward: Ward) -> None:
     ward.write(ward.project / "carrel.toml", "[nonsense]\n")
     claude(ward, carrel={**SOUND, "command": "/bin/false"})
 
@@ -340,7 +341,7 @@ def test_two_entries_in_one_file_are_noted_and_the_other_one_removed(ward: Ward)
     assert found.message == (
         "Claude Code has 2 entries of Carrel: desk in ~/.claude.json (user), carrel in ~/.claude.json (user)"
     )
-    assert ward.mend(hosts.host_twice) == []
+    assert ward.fix(hosts.host_twice) == []
     assert servers_of(file) == {"carrel": SOUND, "other": {"command": "npx", "args": []}}
 
 
@@ -358,7 +359,7 @@ def test_entries_of_the_user_and_of_the_project_are_noted(ward: Ward) -> None:
     shared = ward.write(ward.project / ".mcp.json", json.dumps({"mcpServers": {"carrel": SOUND}}))
 
     assert "(user), carrel in " in ward.one(hosts.host_twice).message
-    assert ward.mend(hosts.host_twice) == []
+    assert ward.fix(hosts.host_twice) == []
     assert servers_of(shared) == {}
 
 
@@ -426,7 +427,7 @@ def test_a_token_that_others_can_read_is_closed(ward: Ward) -> None:
     file = claude(ward, 0o644, carrel=remote(1, "carrel_secret"))
 
     assert ward.one(hosts.host_token).state == "problem"
-    assert ward.mend(hosts.host_token) == []
+    assert ward.fix(hosts.host_token) == []
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

@@ -45,7 +45,7 @@ def test_a_port_that_another_program_holds_is_a_problem_and_replaced(
         "problem",
         f"port {taken} of [http] port is held by another program",
     )
-    assert ward.mend(http.http_port) == []
+    assert ward.fix(http.http_port) == []
     capfd.readouterr()  # the other program logs what it was asked
 
 
@@ -100,7 +100,7 @@ def test_tokens_that_others_can_read_are_closed(ward: Ward) -> None:
         path.chmod(0o644)
 
     assert [one.state for one in ward.find(http.token_mode)] == ["problem", "problem"]
-    assert ward.mend(http.token_mode) == []
+    assert ward.fix(http.token_mode) == []
     assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o600, 0o600]
 
 
@@ -108,7 +108,7 @@ def test_a_local_token_that_is_empty_is_moved_away(ward: Ward) -> None:
     ward.write(ward.state / "local-token", "\n")
 
     assert ward.one(http.token_local).state == "problem"
-    assert ward.mend(http.token_local) == []
+    assert ward.fix(http.token_local) == []
     assert TokenStore(ward.environment).local()[1]
 
 
@@ -116,7 +116,7 @@ def test_a_list_of_tokens_that_is_broken_is_moved_away(ward: Ward) -> None:
     ward.write(ward.state / "tokens.json", "{")
 
     assert ward.one(http.token_list).state == "problem"
-    assert ward.mend(http.token_list) == []
+    assert ward.fix(http.token_list) == []
     assert TokenStore(ward.environment).all() == []
 
 
@@ -125,7 +125,7 @@ def test_a_folder_of_tokens_that_others_can_change_is_closed(ward: Ward) -> None
     ward.state.chmod(0o777)
 
     assert ward.one(http.state_folder_mode).state == "problem"
-    assert ward.mend(http.state_folder_mode) == []
+    assert ward.fix(http.state_folder_mode) == []
     assert stat.S_IMODE(ward.state.stat().st_mode) == 0o755
 
 

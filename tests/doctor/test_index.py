@@ -46,7 +46,7 @@ def test_a_damaged_index_is_moved_away_and_not_touched_before(ward: Ward, built:
     assert ward.one(index.index_broken).state == "problem"
     assert ward.find(index.index_coverage) == []
     assert file.read_bytes() == b"no database"
-    assert ward.mend(index.index_broken) == []
+    assert ward.fix(index.index_broken) == []
     assert (built / "index.db.broken").exists()
 
 
@@ -73,7 +73,7 @@ def test_an_index_that_is_a_week_older_than_a_file_is_noted_and_brought_up_to_da
     assert found.message == (
         "the search index is 7 days older than workspace:///b.md, and no server keeps it up to date"
     )
-    assert ward.mend(index.index_stale) == []
+    assert ward.fix(index.index_stale) == []
     with closing(sqlite3.connect(built / "index.db")) as connection:
         assert connection.execute("SELECT count(*) FROM documents WHERE uri LIKE '%b.md'").fetchone() == (1,)
 
@@ -115,7 +115,7 @@ def test_a_folder_of_the_index_that_others_can_change_is_closed(ward: Ward, buil
     built.chmod(0o777)
 
     assert ward.one(index.index_folder).state == "note"
-    assert ward.mend(index.index_folder) == []
+    assert ward.fix(index.index_folder) == []
     assert stat.S_IMODE(built.stat().st_mode) == 0o755
 
 

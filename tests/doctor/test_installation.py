@@ -33,7 +33,7 @@ def test_a_command_that_is_not_on_path_is_linked_where_it_is_found(ward: Ward) -
 
     ward.environment["PATH"] = f"{ward.home}/.local/bin:/usr/bin:/bin"
     assert ward.one(installation.command).state == "note"
-    assert ward.mend(installation.command) == []
+    assert ward.fix(installation.command) == []
     assert (ward.home / ".local/bin/carrel").resolve() == Path(sys.executable).parent.resolve() / "carrel"
 
 

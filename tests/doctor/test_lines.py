@@ -30,9 +30,9 @@ def test_few_providers_have_a_line_each() -> None:
 
 
 def test_a_fault_is_never_cut_and_never_merged() -> None:
-    faults = [Finding("problem", f"{'x' * 300} {number}", "mend it", id="provider") for number in range(MAX_LINES + 1)]
+    faults = [Finding("problem", f"{'x' * 300} {number}", "fix it", id="provider") for number in range(MAX_LINES + 1)]
 
-    assert shown(faults) == [f"✗ provider: {'x' * 300} {number}. Fix: mend it" for number in range(MAX_LINES + 1)]
+    assert shown(faults) == [f"✗ provider: {'x' * 300} {number}. Fix: fix it" for number in range(MAX_LINES + 1)]
 
 
 def test_a_fault_of_a_host_names_the_host() -> None:
@@ -55,14 +55,14 @@ def test_what_does_not_fit_ends_with_dots(dots: str) -> None:
 
 
 def test_a_finding_for_programs_has_five_fields_whatever_it_is() -> None:
-    repair = Repair("mend it", lambda: None)
+    repair = Repair("fix it", lambda: None)
 
-    assert described(Finding("note", "odd", "mend it", "zed", repair, "host-file")) == {
+    assert described(Finding("note", "odd", "fix it", "zed", repair, "host-file")) == {
         "id": "host-file",
         "state": "note",
         "host": "zed",
         "message": "odd",
-        "fix": "mend it",
+        "fix": "fix it",
     }
     assert described(Finding("ok", "", id="disk")) == {
         "id": "disk",

@@ -180,7 +180,7 @@ def test_a_file_that_does_not_fit_into_a_message_is_noted_and_the_limit_raised(w
     found = ward.one(providers.message_limit)
     assert found.message == "workspace:///large.txt has 2.9 MB, and a message at most 2.0: it is read in parts"
     assert found.fix == "carrel config set --user server.max_message_mb 5"
-    assert ward.mend(providers.message_limit) == []
+    assert ward.fix(providers.message_limit) == []
     assert ward.user_file.read_text() == "[server]\nmax_message_mb = 5\n"
 
 
@@ -213,5 +213,5 @@ def test_a_database_of_scopes_that_is_damaged_is_moved_away(ward: Ward) -> None:
     path = ward.write(ward.project / ".carrel/scopes.db", "no database at all, but long enough to be one" * 100)
 
     assert ward.one(providers.scopes_database).state == "problem"
-    assert ward.mend(providers.scopes_database) == []
+    assert ward.fix(providers.scopes_database) == []
     assert [one.name for one in path.parent.iterdir() if "broken" in one.name] == ["scopes.db.broken"]

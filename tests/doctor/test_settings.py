@@ -1,4 +1,4 @@
-"""Faults of settings files, variables and folders: each is made, found and, where that is offered, mended."""
+"""Faults of settings files, variables and folders: each is made, found and, where that is offered, fixed."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ def test_every_unknown_key_is_found_and_renamed_to_what_was_meant(ward: Ward) ->
     assert [one.state for one in found] == ["problem", "problem"]
     assert "[server] has no key 'pagesize'; did you mean 'page_size'?" in found[0].message
     assert "unknown section [worksace]; did you mean 'workspace'?" in found[1].message
-    assert ward.mend(settings.settings_keys) == []
+    assert ward.fix(settings.settings_keys) == []
     assert ward.file.read_text() == "# mine\n[server]  # pages\npage_size = 7 # few\n\n[workspace]\npreset = 'code'\n"
 
 
@@ -58,14 +58,14 @@ def test_an_unknown_key_that_is_near_to_none_is_commented_out(ward: Ward) -> Non
     ward.write(ward.user_file, "[server]\nxyzzy = [\n  1,\n]\nmirror = false\n")
 
     assert "xyzzy" in ward.one(settings.settings_keys).message
-    assert ward.mend(settings.settings_keys) == []
+    assert ward.fix(settings.settings_keys) == []
     assert ward.user_file.read_text() == "[server]\n# xyzzy = [\n#   1,\n# ]\nmirror = false\n"
 
 
 def test_a_key_in_pyproject_is_renamed_there(ward: Ward) -> None:
     file = ward.write(ward.project / "pyproject.toml", "[project]\nname = 'x'\n[tool.carrel.server]\npagesize = 7\n")
 
-    assert ward.mend(settings.settings_keys) == []
+    assert ward.fix(settings.settings_keys) == []
     assert file.read_text() == "[project]\nname = 'x'\n[tool.carrel.server]\npage_size = 7\n"
 
 
@@ -83,7 +83,7 @@ def test_a_value_that_cannot_be_used_is_found_and_commented_out(ward: Ward, text
 
     found = ward.one(settings.settings_values)
     assert (found.state, told in found.message) == ("problem", True)
-    assert ward.mend(settings.settings_values) == []
+    assert ward.fix(settings.settings_values) == []
     assert ward.user_file.read_text() == text.replace("\n", "\n# ", 1)
 
 
@@ -117,7 +117,7 @@ def test_a_settings_file_that_everybody_may_write_is_found_and_closed(ward: Ward
     ward.write(ward.file, "", 0o666)
 
     assert ward.one(settings.settings_writable).state == "problem"
-    assert ward.mend(settings.settings_writable) == []
+    assert ward.fix(settings.settings_writable) == []
     assert stat.S_IMODE(ward.file.stat().st_mode) == 0o664
 
 

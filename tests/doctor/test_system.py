@@ -27,11 +27,11 @@ def read_only_home(ward: Ward) -> Iterator[Ward]:
     ward.home.chmod(0o700)
 
 
-def test_a_home_that_cannot_be_written_is_a_problem_and_mended(read_only: Ward) -> None:
+def test_a_home_that_cannot_be_written_is_a_problem_and_is_fixed(read_only: Ward) -> None:
     found = read_only.one(system.home)
 
     assert (found.state, found.message) == ("problem", "~ cannot be written: settings cannot be kept")
-    assert read_only.mend(system.home) == []
+    assert read_only.fix(system.home) == []
     assert stat.S_IMODE(read_only.home.stat().st_mode) == 0o700
 
 

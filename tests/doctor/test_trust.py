@@ -19,18 +19,18 @@ def test_a_project_file_that_is_not_trusted_is_noted_and_trusted_only_with_conse
     assert found.repair is not None
     assert found.repair.needs_consent
     assert ward.find(trust.trust_changed) == []
-    assert ward.mend(trust.trust) == []
+    assert ward.fix(trust.trust) == []
     assert config.load(None, ward.environment).is_trusted
 
 
 def test_a_trusted_file_that_changed_is_noted(ward: Ward) -> None:
     ward.write(ward.file, MOUNT)
-    ward.mend(trust.trust)
+    ward.fix(trust.trust)
     ward.write(ward.file, f"{MOUNT}# changed\n")
 
     assert ward.one(trust.trust_changed).message.startswith("carrel.toml has changed since you trusted it: ")
     assert ward.find(trust.trust) == []
-    assert ward.mend(trust.trust_changed) == []
+    assert ward.fix(trust.trust_changed) == []
 
 
 def test_a_list_of_trusted_files_that_cannot_be_read_is_moved_away(ward: Ward) -> None:
@@ -38,7 +38,7 @@ def test_a_list_of_trusted_files_that_cannot_be_read_is_moved_away(ward: Ward) -
     ward.write(ward.state / "trust.json.broken", "an earlier one")
 
     assert ward.one(trust.trust_store).state == "problem"
-    assert ward.mend(trust.trust_store) == []
+    assert ward.fix(trust.trust_store) == []
     assert TrustStore(ward.environment).all() == []
     assert path.with_name("trust.json.broken").read_text() == "an earlier one"
     assert path.with_name("trust.json.broken-2").read_text() == "["

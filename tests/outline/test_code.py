@@ -148,6 +148,7 @@ def test_a_file_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         code._grammar.cache_clear()
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(LANGUAGES), st.text(st.sampled_from("(){}[]<>;:,.=\"'\\ \n\tabdefcls#@*&!?/-+0é\x00"), max_size=400)
 )

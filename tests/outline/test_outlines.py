@@ -246,7 +246,7 @@ def test_a_tree_is_as_deep_as_there_is_room_for() -> None:
     assert trees.render(URI, few) == (
         f"{URI} (folder, 3 files, 30 bytes)\n"
         "2 files, 30 bytes /a?outline\n"
-        " 1 files, 10 bytes /a/b?outline\n"
+        " 1 file, 10 bytes /a/b?outline\n"
         "  10 bytes /a/b/c.py?outline\n"
         " 20 bytes /a/d.py?outline\n"
         "/e.py?outline\n"
@@ -255,8 +255,8 @@ def test_a_tree_is_as_deep_as_there_is_room_for() -> None:
         lines = trees.render(root, [(f"{root}a/b.py", 1), (f"{root}c.py", 2)]).splitlines()
         assert lines == [
             f"{root} (folder, 2 files, 3 bytes)",
-            "1 files, 1 bytes a?outline",
-            " 1 bytes a/b.py?outline",
+            "1 file, 1 byte a?outline",
+            " 1 byte a/b.py?outline",
             "2 bytes c.py?outline",
         ]
     assert estimate_tokens(trees.render(URI, many)) < trees.MAX_TOKENS + 60

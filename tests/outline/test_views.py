@@ -221,7 +221,7 @@ def test_a_folder_of_logs_has_its_logs(tmp_path: Path, folder: str) -> None:
     head, *_, last = text(catalog, f"{folder}?outline").splitlines()
 
     assert head.split(" ")[0] + last.split(" ")[-1] == f"{entry.uri}?outline"
-    assert head.endswith("(folder, 1 files, 9 bytes)")
+    assert head.endswith("(folder, 1 file, 9 bytes)")
 
 
 def test_the_list_of_templates_names_outline(desk: Catalog) -> None:

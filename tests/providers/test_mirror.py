@@ -75,6 +75,7 @@ def without_cost(text: object) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [
@@ -255,7 +256,7 @@ def test_lines_can_be_asked_for_where_the_provider_knows_none(lines: str, answer
 
 
 @pytest.mark.parametrize("lines", ["0", "5-4", "x", "-3"])
-def test_lines_that_are_none_are_refused(tmp_path: Path, lines: str) -> None:
+def test_lines_that_are_invalid_are_refused(tmp_path: Path, lines: str) -> None:
     (tmp_path / "a.txt").write_text("line\n", encoding="utf-8")
     message = f"Invalid parameter: lines={lines} (expected 10-50, 10- or 10, counted from 1)"
 

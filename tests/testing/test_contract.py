@@ -459,7 +459,7 @@ WRONG: dict[type[Shelf], tuple[str, str]] = {
     CompletionBreaks: ("test_law_1_what_is_declared_answers", "completion/complete answers -32603"),
     PriorityOfSeven: ("test_law_1_what_is_declared_answers", "7 is greater than the maximum of 1"),
     Nameless: ("test_law_2_", "shelf:///picture has no name"),
-    Relative: ("test_law_2_", "notes/bee is no absolute URI"),
+    Relative: ("test_law_2_", "notes/bee is not an absolute URI"),
     ForeignScheme: ("test_law_2_", "cupboard:///bee is not of"),
     ListedTwice: ("test_law_2_", "listed twice"),
     ForgetsTheCursor: ("test_law_3_", "pages of 1 joined are another list"),
@@ -487,7 +487,7 @@ WRONG: dict[type[Shelf], tuple[str, str]] = {
     CompletesTheUnreadable: ("test_law_10_completions", "dodo.* cannot be read"),
     CompletesWithSlash: ("test_law_10_completions", "a/b.* cannot be read"),
     NoticesNothing: ("test_law_11_", "changed, and no notification came"),
-    TellsOfEverything: ("test_law_11_", "told: "),
+    TellsOfEverything: ("test_law_11_", "notified: "),
     RefusesToListen: ("test_law_11_", "not honoured"),
     SchemaOfNoObject: ("test_law_12_", "is not that of an object"),
     TakesAnyInput: ("test_law_12_", "say takes {}"),
@@ -502,7 +502,7 @@ WRONG: dict[type[Shelf], tuple[str, str]] = {
 
 @pytest.fixture(autouse=True)
 def released() -> Iterator[None]:
-    """Let the threads go that some wrong providers keep."""
+    """End the threads that some wrong providers keep."""
     kinds = (Hangs, LeavesThread)
     for kind in kinds:
         kind.released.clear()
@@ -512,7 +512,7 @@ def released() -> Iterator[None]:
 
 
 def law(contract: ProviderContract, name: str) -> Callable[[], None]:
-    """Give the one law whose name begins so."""
+    """Return the one law whose name begins so."""
     [found] = [getattr(contract, law) for law in dir(contract) if law.startswith(name)]
     held: Callable[[], None] = found
     return held

@@ -166,7 +166,7 @@ _NO_RULES: Final = frozenset({"server", "http", "search", "bus"})
 def index_rules(config: Config) -> str:
     """Return the settings of the built-in providers: servers with the same ones share an index.
 
-    Objects and mounts have schemes of their own, so their settings change nothing for others.
+    Objects and mounts have their own schemes, so their settings change nothing for others.
     """
     sections = sorted(name for name in config.sections if "." not in name and name not in _NO_RULES)
     return "\n".join(f"{name} {sorted(config.values(name).items())!r}" for name in sections)
@@ -221,7 +221,7 @@ def _provider(one: Registration, choice: Choice, config: Config, catalog: Catalo
 
 
 def _bucket_roots(provider: Provider) -> Sequence[Gateway]:
-    """Return the roots of the workspace that are buckets: each has worker threads of its own."""
+    """Return the roots of the workspace that are buckets: each has its own worker threads."""
     if provider.name != "workspace":
         return ()
     from carrel.providers.workspace import Workspace  # loaded where there is one

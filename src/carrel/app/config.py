@@ -54,7 +54,7 @@ _TOO_MUCH: Final = (
     "no files are served: this is a home folder or the root of the file system; "
     "start Carrel in a project, or give the folder with --project"
 )
-_AT_FAULT: Final = re.compile(r"\[([\w.-]+)\] ?(\w*)")
+_AT_FAULT: Final = r"\[([\w.-]+)\] ?(\w*)"
 
 Layer = Literal["user", "project", "environment", "flag"]
 
@@ -122,7 +122,7 @@ _FIXED: Final[dict[str, type | str]] = {
     "bus": BUS,
     "session": SESSION,
 }
-"""The settings class of each section that is not a provider's, or where it is found: most are imported on use."""
+"""The settings class of each section without a provider, or its import path: most are imported when used."""
 
 
 class Setting(Value, frozen=True):
@@ -237,7 +237,7 @@ class Config:
 
     def located(self, error: ConfigError) -> ConfigError:
         """Return an error of the form `[section] key: …` with the origin of that setting before it."""
-        found = _AT_FAULT.match(str(error))
+        found = re.match(_AT_FAULT, str(error))
         if found is None:
             return error
         section, key = found.groups()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from carrel.providers.mounts import MountSettings
     from carrel.providers.objects import ObjectSettings
 
-_NAME: Final = re.compile("[a-z][a-z0-9-]{0,30}")
+_NAME: Final = "[a-z][a-z0-9-]{0,30}"
 EARLIER_S: Final = 2.0
 """How long a mount waits for the gateways before it, whose schemes go first."""
 
@@ -41,7 +41,7 @@ def registered(config: Config) -> list[Registration]:
         kind, _, name = section.partition(".")
         if kind not in _TARGETS or not name or _is_left_to_the_mounting_server(config, keys):
             continue
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise ConfigError(
                 f"[{section}]: use a-z, 0-9 and '-' for the name, begin with a letter, at most 31 characters"
             )
@@ -124,7 +124,7 @@ def _build_mount(name: str, options: "MountSettings", config: Config, catalog: C
         raise ConfigError(f"[mounts.{name}] {error}") from None
 
     def taken(patience_s: float = EARLIER_S) -> frozenset[str]:
-        """Return the schemes of all that come before it; wait a little for earlier gateways, so that order counts."""
+        """Return the schemes of all providers before it; wait a little for earlier gateways: the order counts."""
         deadline = monotonic() + patience_s
         found: set[str] = set()
         is_before = True

@@ -1,4 +1,4 @@
-"""What a server shares with the other replicas of a desk: sealed sessions, allowances, and changes that others make."""
+"""What a server shares with the other replicas of a desk: sealed sessions, allowances, and their changes."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ class SessionSettings:
 
     def __init__(self, key: Secret | None = None) -> None:
         if key is not None and len(key) < LEAST_KEY:
-            raise ConfigError(f"[session] key: expected at least {LEAST_KEY} characters, best made at random")
+            raise ConfigError(f"key: expected at least {LEAST_KEY} characters, best made at random")
         self.key = key
 
 
@@ -58,8 +58,9 @@ class Replica:
     def _hear(self, changes: "OutboxChanges") -> None:
         """Notify the clients of this server of what another one changed."""
         changed = set(STORED) if changes.is_all else {scheme for scheme, _ in changes.uris}
+        first = frozenset(uri for _, uri in changes.uris)
         for scheme in changed.intersection(STORED):
-            self._watcher.look_again(scheme)
+            self._watcher.look_again(scheme, first)
         self.sessions.hear(changes)
 
     def follow_tokens(self, tokens: "StoredTokens") -> None:

@@ -31,7 +31,7 @@ SEARCH: Final = "carrel://search"
 
 
 AUDIT: Final = "carrel://audit"
-"""A URI whose permission is named for itself, as if `audit` were its scheme."""
+"""A URI with its own permission, as if `audit` were its scheme."""
 _BY_NAME: Final = frozenset({"audit"})
 """What `*` does not stand for."""
 
@@ -196,10 +196,12 @@ def parse_scopes(words: Iterable[str]) -> frozenset[str]:
     for scope in sorted(scopes):
         scheme, _, right = scope.rpartition(":")
         if not scheme or right not in RIGHTS:
-            raise ConfigError(f"{scope!r} is no scope: write it as workspace:read; the rights are {', '.join(RIGHTS)}")
+            raise ConfigError(
+                f"{scope!r} is not a scope: write it as workspace:read; the rights are {', '.join(RIGHTS)}"
+            )
         if ":" in scheme and (right != "read" or "://" not in scheme or "?" in scheme or "#" in scheme):
             form = "a part of a scheme is written as workspace:///docs/:read, for reading only"
-            raise ConfigError(f"{scope!r} is no scope: {form}")
+            raise ConfigError(f"{scope!r} is not a scope: {form}")
     return scopes
 
 

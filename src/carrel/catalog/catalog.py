@@ -151,7 +151,7 @@ class Catalog:
         wanted = self.page_size if limit is None else limit
         parts = unseal(cursor) if cursor else ()
         if parts and parts[0] == fly.SECTION:
-            return fly.go_on(self.visible(), parts, wanted)
+            return fly.next_page(self.visible(), parts, wanted)
         if parts and parts[0] == shortlist.KIND:
             return self._shortlist().page(parts, wanted)
         return self._list.page(parts, wanted, prefix)
@@ -163,9 +163,9 @@ class Catalog:
     def _shortlist(self) -> Shortlist:
         return Shortlist(self._list, self.max_listed or sys.maxsize)
 
-    def browse(self, asked: fly.Asked) -> fly.Browsed:
+    def browse(self, request: fly.FlyRequest) -> fly.FlyPage:
         """Return a page as Fly does: files and logs only, numbered, with a total."""
-        return fly.browse(self.visible(), asked)
+        return fly.browse(self.visible(), request)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
         """Yield the whole list, or the entries of one scheme, in order."""
@@ -191,10 +191,9 @@ class Catalog:
             if "target" in mounted.overrides and scheme in mounted.provider.schemes:
                 access.check_target(attempt("target", mounted.provider.target, spelled), uri)
 
-    def skills(self, cursor: str | None = None, limit: int | None = None) -> folders.SkillPage:
+    def skills(self, cursor: str | None = None) -> folders.SkillPage:
         """Return one page of the skills."""
-        parts = unseal(cursor) if cursor else ()
-        return folders.list_skills(self.visible(), parts, self.page_size if limit is None else limit)
+        return folders.list_skills(self.visible(), unseal(cursor) if cursor else (), self.page_size)
 
     def skill(self, uri: str) -> Skill:
         """Return the skill whose `SKILL.md` has a URI."""
@@ -213,6 +212,8 @@ class Catalog:
 
     def find(self, uri: str) -> Found:
         """Return the provider and route of a URI; raise if there is none, or if the caller may not read it."""
+        if access.is_unlimited():
+            return self._routes.find(uri)
         if access.is_limited(uri):
             return self._find_limited(uri)
         access.check_read(uri)
@@ -236,7 +237,7 @@ class Catalog:
         return True
 
     def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
-        """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
+        """Read a URI: the whole or the requested range; `unchanged` if the condition names its ETag."""
         return self.read_found(self.find(uri), uri, wanted, condition)
 
     def read_part(self, uri: str, wanted: Range | None, part: Part) -> Reading:
@@ -244,8 +245,8 @@ class Catalog:
         found = self.find(uri)
         if not part.lines or not found.takes("lines"):
             return self.read_found(found, uri, wanted, part=part)
-        asked = with_query(uri, lines=part.lines)
-        return self.read_found(self.find(asked), asked, wanted, part=replace(part, lines=""))
+        with_lines = with_query(uri, lines=part.lines)
+        return self.read_found(self.find(with_lines), with_lines, wanted, part=replace(part, lines=""))
 
     def read_found(
         self,
@@ -314,12 +315,12 @@ class Catalog:
 
         A folder, or several items, are returned as by any read. `given` is an earlier result of `Found.open`.
         """
-        asked = content.range_in(found.query_range) if found.query_range else None
+        in_query = content.range_in(found.query_range) if found.query_range else None
         given = found.open() if given is None else given
         given = given.read() if isinstance(given, Unread) else given
         reading = given if isinstance(given, Reading) else Reading((given,))
         try:
-            wanted = _one_of(asked, reading.range, found.uri)
+            wanted = _one_of(in_query, reading.range, found.uri)
             if reading.is_folder or len(reading.items) != 1:
                 finished = self._finish(reading, found.uri, wanted, condition, found)
                 close_sources(reading.items)
@@ -366,8 +367,8 @@ class Catalog:
             wanted = _one_of(wanted, reading.range, uri)
             if part is not None and len(reading.items) == 1 and not reading.is_folder:
                 if part.lines and reading.error is None:
-                    asked = content.range_of_lines(reading.items[0], part.lines, uri, self.max_bytes)
-                    wanted = _one_of(wanted, asked, uri)
+                    lines = content.range_of_lines(reading.items[0], part.lines, uri, self.max_bytes)
+                    wanted = _one_of(wanted, lines, uri)
                 item, wanted = content.shorten(reading.items[0], wanted, part.most)
                 reading = replace(reading, items=(item,))
             finished = self._finish(reading, uri, wanted, condition, found)
@@ -376,7 +377,7 @@ class Catalog:
             close_sources(reading.items)
 
     def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
-        """Return the same for the whole of one source, in fewer steps: most reads of files are of this kind."""
+        """Return the same for one whole source, in fewer steps: most reads of files are of this kind."""
         source = item.source
         try:
             items = (content.whole(item, uri, self.max_bytes),)
@@ -399,7 +400,7 @@ class Catalog:
             if reading.more is not None:
                 items = content.fitting(items, reading.more, self.max_bytes)
         elif len(reading.items) == 1 and not reading.is_folder:
-            items = (content.cut(reading.items[0], wanted, uri, self.max_bytes),)
+            items = (content.cut(reading.items[0], wanted, uri, self.max_bytes, is_page=reading.range is None),)
         else:
             message = "Invalid parameter: start, length (not for a folder or several items)"
             raise BadArgument(message, data={"parameter": "start"})
@@ -514,11 +515,11 @@ def _mime_type(found: Found) -> str:
     return "" if found.route is None or found.view is not None else found.route.mime_type
 
 
-def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
+def _one_of(first: Range | None, second: Range | None, uri: str) -> Range | None:
     """Return the range that was requested; raise if there are two."""
-    if asked is not None and other is not None:
+    if first is not None and second is not None:
         raise content.two_ranges(uri)
-    return other if asked is None else asked
+    return second if first is None else first
 
 
 def _check_reference(reference: str) -> None:

@@ -34,7 +34,7 @@ class LimitedCompletion(Value, frozen=True):
     context: Mapping[str, str]
     places: Sequence[str]
     ask: Callable[[str], Completion | Sequence[str]]
-    """Returns what the provider offers for the begin of a value."""
+    """Returns what the provider offers for the beginning of a value."""
     can_read: Callable[[str], bool]
 
     def offered(self, value: str) -> Completion:
@@ -58,7 +58,7 @@ class LimitedCompletion(Value, frozen=True):
         return Completion(tuple(found)[:MAX_COMPLETIONS], None if has_more else len(found), has_more)
 
     def _begins(self, template: UriTemplate, value: str) -> Iterator[str]:
-        """Yield how values begin that may lead to a part, for one of which the begin is typed."""
+        """Yield beginnings of values that may lead to one of the parts and that agree with what is typed."""
         if self.variable in template.query_variables:
             yield value
             return

@@ -24,11 +24,21 @@ SKILLS: Final = "k"
 
 
 class SkillPage(Value, frozen=True):
-    """One page of the skills. Without `next_cursor` it is the last."""
+    """One page of the skills, and for each the name of its provider."""
 
     skills: tuple[Skill, ...]
-    next_cursor: str | None = None
+    owners: tuple[str, ...]
+    is_last: bool
     ttl_ms: int = LIST_TTL_MS
+
+    @property
+    def next_cursor(self) -> str | None:
+        """The cursor of the next page; None if this is the last."""
+        return None if self.is_last or not self.skills else seal(SKILLS, self.owners[-1], self.skills[-1].uri)
+
+    def first(self, count: int) -> "SkillPage":
+        """Return a page of the first `count` skills; the next page begins after them."""
+        return self if count >= len(self.skills) else SkillPage(self.skills[:count], self.owners[:count], is_last=False)
 
 
 def read_folder(providers: Sequence[Mounted], uri: str, parts: tuple[str, ...], wanted: int) -> Page:
@@ -94,12 +104,7 @@ def list_skills(providers: Sequence[Mounted], parts: tuple[str, ...], wanted: in
         if is_reached and len(found) <= wanted:
             skills = sorted(_skills(mounted), key=lambda skill: skill.uri)
             found += [(mounted.provider.name, one) for one in skills if not is_first or one.uri > after]
-    shown = found[:wanted]
-    page = tuple(skill for _, skill in shown)
-    if len(found) <= wanted or not shown:
-        return SkillPage(page)
-    last, skill = shown[-1]
-    return SkillPage(page, seal(SKILLS, last, skill.uri))
+    return SkillPage(tuple(skill for _, skill in found), tuple(owner for owner, _ in found), is_last=True).first(wanted)
 
 
 def find_skill(providers: Iterable[Mounted], uri: str) -> Skill:

@@ -4,7 +4,6 @@ It costs a check of a file name, not an import. When the data appears, the next 
 replaces this one.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
@@ -12,8 +11,6 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.errors import CarrelError, RequestError
 from carrel.core.model import Resource, Skill
 from carrel.core.provider import DocumentChanges, Given, Provider, Route
-
-log = logging.getLogger(__name__)
 
 
 class LazyProvider(Provider):
@@ -40,14 +37,14 @@ class LazyProvider(Provider):
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield nothing until the data exists; then the real provider takes over."""
-        if self._is_called_for():
+        if self._has_data():
             [real] = self._awake().mounted
             self._catalog.swap(self, real.provider)
             yield from real.provider.entries(after)
 
     def document_changes(self, since: object) -> DocumentChanges:
         """Return nothing until the data exists; then the real provider takes over."""
-        if not self._is_called_for():
+        if not self._has_data():
             return DocumentChanges(())
         [real] = self._awake().mounted
         self._catalog.swap(self, real.provider)
@@ -55,7 +52,7 @@ class LazyProvider(Provider):
 
     def list_fingerprint(self) -> str:
         """Return a token that changes when the data appears."""
-        return str(self._is_called_for())
+        return str(self._has_data())
 
     def read_unmatched(self, uri: str) -> Given:
         """Read a URI with the real provider."""
@@ -76,7 +73,7 @@ class LazyProvider(Provider):
 
     def skills(self) -> Sequence[Skill]:
         """Return nothing until the data exists; then the skills of the real provider."""
-        if not self._is_called_for():
+        if not self._has_data():
             return ()
         [real] = self._awake().mounted
         return real.provider.skills()
@@ -92,12 +89,14 @@ class LazyProvider(Provider):
             if all(one.provider is not real.provider for one in self._catalog.mounted):
                 self._inner.close()
 
-    def _is_called_for(self) -> bool:
+    def _has_data(self) -> bool:
         """Return whether the data exists; False if its folder cannot be read now."""
         try:
             return self._looks_called_for()
         except OSError as error:
-            log.debug("whether %s has data here cannot be told: %s", self.name, error)
+            import logging  # only on failure
+
+            logging.getLogger(__name__).debug("cannot check whether %s has data here: %s", self.name, error)
             return False
 
     def _awake(self) -> Catalog:

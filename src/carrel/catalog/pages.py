@@ -5,7 +5,6 @@ the last entry, so entries may come and go between pages without one being repea
 remembers nothing. Hosts are sent a shorter list: `shortlist`.
 """
 
-import logging
 from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Iterable, Iterator
 from itertools import chain, dropwhile, islice
@@ -21,8 +20,6 @@ from carrel.core.hashing import blake2b
 from carrel.core.limits import LIST_TTL_MS
 from carrel.core.model import Page, Resource, Template
 from carrel.core.record import Value
-
-log = logging.getLogger(__name__)
 
 _FRONT: Final = "f"
 _MAIN: Final = "m"
@@ -184,7 +181,9 @@ class _CutShort:
         if not isinstance(error, Exception | SystemExit) or isinstance(error, RequestError | ProtocolError):
             return False
         fault = error if isinstance(error, ProviderError) else internal(f"the list of {self._name}", error)
-        log.warning("the list of %s is cut short: %s", self._name, fault.message)
+        import logging  # only on failure
+
+        logging.getLogger(__name__).warning("the list of %s is cut short: %s", self._name, fault.message)
         return True
 
 

@@ -66,13 +66,13 @@ class Mounted:
         return "complete" in self.overrides and (self.gateway is None or self.gateway.has_completions)
 
     def templates(self) -> Sequence[Template]:
-        """Return what clients are sent of the routes that have variables."""
+        """Return the templates of the routes that have variables, as clients are sent them."""
         templates = None if self.gateway is None else self.gateway.templates()
         return self._templates if templates is None else templates
 
 
 def _template_of(route: Route) -> Template:
-    """Return what clients are sent of a route; one without a name is named after its reader."""
+    """Return a route as the template that clients are sent; without a name, it is named after its reader."""
     reader = getattr(route.reader, "__name__", "resource")
     name = route.name or reader.strip("<>").removeprefix("read_").replace("_", "-")
     return Template(route.template, name, route.description, route.mime_type, title=route.title)
@@ -107,7 +107,7 @@ class Found(Value, frozen=True):
         return any(route is self.route and name in template.query_variables for route, template in self.mounted.routes)
 
     def read(self, condition: str | None = None) -> Given:
-        """Return the provider's result, however long that takes."""
+        """Return the provider's result; may take long."""
         given = self.open(condition)
         return given.read() if isinstance(given, Unread) else given
 
@@ -135,7 +135,7 @@ class Found(Value, frozen=True):
         return self.route.reader(**self.variables)
 
     def _catch(self) -> Given | Unread:
-        """Ask the owners of the scheme, one after another."""
+        """Ask the owners of the scheme, one by one."""
         for mounted in (self.mounted, *self.others[:-1]) if self.others else ():
             with suppress(NotFound):
                 return mounted.provider.read_unmatched(self.uri)

@@ -166,8 +166,8 @@ def token_of(entries: Iterable[Resource]) -> str:
     """Return a token of the URIs, names, titles and descriptions in a list; sizes and dates do not count."""
     state = blake2b(digest_size=16)
     for entry in entries:
-        told = f"{entry.uri}\0{entry.name}\0{entry.title}\0{entry.description}\n"
-        state.update(told.encode("utf-8", "surrogatepass"))
+        line = f"{entry.uri}\0{entry.name}\0{entry.title}\0{entry.description}\n"
+        state.update(line.encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
 

@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from posixpath import normpath
+from time import monotonic
 from typing import Final
+from weakref import WeakKeyDictionary
 
+from carrel.catalog import access
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import BadArgument, CarrelError, NotFound, RequestError, UnknownScheme, echo
 from carrel.core.uri import PATH_SAFE, decode_loosely, pairs, quote, split_query
@@ -19,6 +22,11 @@ MOST_COMPARED: Final = 5_000
 
 _OTHERS_COMPARED: Final = 1_000
 """How many of them may belong to other schemes."""
+
+LISTED_S: Final = 1.0
+"""Seconds for which the URIs of a list are used again: a client that guesses asks many times in a row."""
+_listed: Final[WeakKeyDictionary[Catalog, tuple[float, str, list[str]]]] = WeakKeyDictionary()
+"""When the URIs to compare with were listed, for which scheme, and the URIs; only those of unlimited callers."""
 
 MOST_CHARACTERS: Final = 48
 """Characters of a name that are compared: the price grows with their square, and the names may be a stranger's."""
@@ -67,10 +75,10 @@ def near(uri: str, known: Iterable[str], is_read: Callable[[str], bool] = lambda
     from difflib import SequenceMatcher, get_close_matches  # only for mistakes
 
     named: dict[str, list[str]] = {}
-    asked = split_query(uri)[0]
+    bare = split_query(uri)[0]
     listed = list(islice(known, MOST_COMPARED))
     for one in _with_folders(listed):
-        if one != asked:  # a list may name what can no longer be read
+        if one != bare:  # a list may name what can no longer be read
             named.setdefault(_name(one), []).append(one)
     wanted, scheme = _name(uri), f"{uri.partition(':')[0].lower()}:"
     names = [wanted] if wanted in named else get_close_matches(wanted, named, MOST_NAMED, _CLOSE)
@@ -93,12 +101,6 @@ def question(found: Sequence[str]) -> str:
 
 def nearest(catalog: Catalog, uri: str) -> list[str]:
     """Return URIs that the caller may read and that are spelled much like one that does not exist."""
-    scheme = uri.partition(":")[0].lower()
-    same = (entry.uri for entry in catalog.entries(scheme))
-    # Not the whole list: before the entries of other schemes, it may have a hundred thousand of this one.
-    elsewhere = [one.provider.schemes[:1] for one in catalog.visible() if scheme not in one.provider.schemes]
-    others = (entry.uri for other in dict.fromkeys(chain(*elsewhere)) for entry in catalog.entries(other))
-    known = chain(islice(same, MOST_COMPARED - _OTHERS_COMPARED), islice(others, _OTHERS_COMPARED))
 
     def is_read(folder: str) -> bool:
         with suppress(CarrelError):
@@ -106,8 +108,27 @@ def nearest(catalog: Catalog, uri: str) -> list[str]:
         return False
 
     with suppress(CarrelError):
-        return near(uri, known, is_read)
+        return near(uri, _known(catalog, uri.partition(":")[0].lower()), is_read)
     return []
+
+
+def _known(catalog: Catalog, scheme: str) -> list[str]:
+    """Return the URIs with which a wrong one is compared: most of them of its own scheme."""
+    if not access.is_unlimited():
+        return _list_uris(catalog, scheme)
+    listed_at, listed_for, uris = _listed.get(catalog, (0.0, "", []))
+    if listed_for != scheme or monotonic() - listed_at > LISTED_S:
+        uris = _list_uris(catalog, scheme)
+        _listed[catalog] = (monotonic(), scheme, uris)
+    return uris
+
+
+def _list_uris(catalog: Catalog, scheme: str) -> list[str]:
+    same = (entry.uri for entry in catalog.entries(scheme))
+    # Not the whole list: before the entries of other schemes, it may have a hundred thousand of this one.
+    elsewhere = [one.provider.schemes[:1] for one in catalog.visible() if scheme not in one.provider.schemes]
+    others = (entry.uri for other in dict.fromkeys(chain(*elsewhere)) for entry in catalog.entries(other))
+    return [*islice(same, MOST_COMPARED - _OTHERS_COMPARED), *islice(others, _OTHERS_COMPARED)]
 
 
 def with_advice(catalog: Catalog, error: RequestError) -> RequestError:

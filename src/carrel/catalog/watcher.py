@@ -7,7 +7,6 @@ and always of the last change. The pending notifications are a set bounded by th
 subscriber uses no more memory.
 """
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -26,8 +25,6 @@ from carrel.core.gateway import Gateway
 from carrel.core.limits import SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
 from carrel.core.provider import Provider, overrides
 
-log = logging.getLogger(__name__)
-
 POLL_S: Final = 1.0
 _LEAST_S, _MOST_S = 0.01, 86_400.0  # 0 would use all CPU time, infinity cannot be waited for
 EVENT_S: Final = 0.3
@@ -39,23 +36,23 @@ LIST: Final = ""
 UNCHANGED_LIST: Final = "\0"
 """Sent when the list of a provider changed, but not the list that clients are sent."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Called with the URI as subscribed, or with LIST or UNCHANGED_LIST; from a thread of the watcher."""
 
 
 class Subscription:
     """What one subscriber is notified of; nothing before `start`."""
 
-    def __init__(self, watcher: "Watcher", tell: Tell) -> None:
+    def __init__(self, watcher: "Watcher", notify: Notify) -> None:
         self._watcher = watcher
-        self.tell = tell
+        self.notify = notify
         self.access = access.current_access()
         self.uris: set[str] = set()
         self.list_changes = False
         self.listed = ""
         self.started = False
         self.closed = False
-        self.told: dict[str, float] = {}
+        self.notified_at: dict[str, float] = {}
 
     def start(self) -> None:
         """Begin to notify, also of what changed since the subscription was made."""
@@ -75,15 +72,16 @@ class Subscription:
         self._watcher.remove(self)
 
 
-class _Attended:
+class _WatchedProvider:
     """A provider that is watched or polled, by one thread at a time; guarded by the watcher's lock."""
 
-    __slots__ = ("aliases", "has_begun", "has_events", "is_asked", "is_due", "provider", "stop")
+    __slots__ = ("aliases", "first", "has_begun", "has_events", "is_due", "is_running", "provider", "stop")
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
-        self.is_asked = False
+        self.is_running = False
         self.is_due = False
+        self.first: frozenset[str] = frozenset()
         self.has_begun = False
         self.has_events = False
         self.stop: Callable[[], None] | None = None
@@ -101,18 +99,18 @@ class Watcher:
         self._uris: SubscribedUris[Subscription] = SubscribedUris()
         self._lists = ListFingerprints()
         self._asking_lists = BoundedCalls("watching the list", LISTS_S)
-        self._attended: dict[str, _Attended] = {}
+        self._watched_providers: dict[str, _WatchedProvider] = {}
         self._list_tokens = ListTokens(catalog)
         self._comparing: threading.Thread | None = None
-        self._asked: dict[str, float] = {}
+        self._polled_at: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._thread: threading.Thread | None = None
 
     # For subscribers and providers
 
-    def subscribe(self, tell: Tell, uris: Iterable[str] = (), *, list_changes: bool = False) -> Subscription:
+    def subscribe(self, notify: Notify, uris: Iterable[str] = (), *, list_changes: bool = False) -> Subscription:
         """Return a subscription; URIs that cannot be read by the caller are left out."""
-        subscription = Subscription(self, tell)
+        subscription = Subscription(self, notify)
         try:
             for uri in uris:
                 self._add_if_served(subscription, uri)
@@ -141,7 +139,9 @@ class Watcher:
         try:
             self.add(subscription, uri)
         except CarrelError as error:
-            log.debug("not subscribed: %s", error)
+            import logging  # only on failure
+
+            logging.getLogger(__name__).debug("not subscribed: %s", error)
 
     def add(self, subscription: Subscription, uri: str) -> None:
         """Add a URI to a subscription."""
@@ -170,7 +170,7 @@ class Watcher:
         """Remove a URI from a subscription."""
         with self._changed:
             subscription.uris.discard(uri)
-            subscription.told.pop(uri, None)
+            subscription.notified_at.pop(uri, None)
             self._due.pop((subscription, uri), None)
             left = self._uris.discard(subscription, uri)
         if left is not None and isinstance(left.provider, Gateway):
@@ -193,9 +193,9 @@ class Watcher:
             self.remove(subscription)
         with self._changed:
             if self._thread is not threading.current_thread():
-                attended = self._attended.values()
+                watched = self._watched_providers.values()
                 self._changed.wait_for(
-                    lambda: self._thread is None and not any(one.is_asked for one in attended), SHUTDOWN_GRACE_S
+                    lambda: self._thread is None and not any(one.is_running for one in watched), SHUTDOWN_GRACE_S
                 )
 
     def updated(self, uri: str, fingerprint: str = UNSEEN) -> None:
@@ -213,14 +213,14 @@ class Watcher:
         """Notify of what has another fingerprint at a URI and below it, since other rules apply."""
         self._look_below(uri, lambda before, now: before != now)
 
-    def _look_below(self, uri: str, is_told: Callable[[str | None, str | None], bool]) -> None:
+    def _look_below(self, uri: str, is_change: Callable[[str | None, str | None], bool]) -> None:
         with self._changed:
             known = self._uris.below(uri)
         for spelled, before in known.items():
             # Compared first, then notified: a subscriber who reads then sees this state, or is notified again.
             now = self._look(spelled, before)
             self._trace(spelled)
-            if is_told(before, now):
+            if is_change(before, now):
                 with self._changed:
                     for subscription in self._uris.listeners(spelled):
                         self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
@@ -238,11 +238,11 @@ class Watcher:
 
     def _places_of(self, uri: str, provider: Provider) -> set[str]:
         """Return where changes of a URI are reported: under its own name, and under its aliases."""
-        return {place_of(one) for one in (uri, *self._attended_of(provider).aliases(uri))}
+        return {place_of(one) for one in (uri, *self._watched(provider).aliases(uri))}
 
     def ask_aliases(self, provider: Provider, aliases: Callable[[str], Sequence[str]]) -> None:
         """Ask a provider for the aliases of its URIs from now on."""
-        self._attended_of(provider).aliases = aliases
+        self._watched(provider).aliases = aliases
         with self._changed:
             known = self._uris.of(provider.name, with_evented=True)
         for uri in known:
@@ -256,14 +256,14 @@ class Watcher:
                 self._schedule(subscription, LIST, pause_s)
             self._changed.notify_all()
 
-    def look_again(self, scheme: str) -> None:
-        """Compare everything of a scheme now, as when another server says that it changed."""
+    def look_again(self, scheme: str, first: frozenset[str] = frozenset()) -> None:
+        """Compare everything of a scheme now, `first` the URIs that another server has changed."""
         for mounted in self._catalog.mounted:
             if scheme in mounted.provider.schemes:
-                one = self._attended_of(mounted.provider)
+                one = self._watched(mounted.provider)
                 with self._changed:
-                    one.is_due = True
-                self._attend(one)
+                    one.is_due, one.first = True, one.first | first
+                self._visit(one)
 
     def wake(self) -> None:
         """Check again the URIs that are due."""
@@ -279,12 +279,12 @@ class Watcher:
                 yield subscription
 
     def _schedule(self, subscription: Subscription, what: str, pause_s: float) -> None:
-        due = max(subscription.told.get(what, -pause_s) + pause_s, monotonic())
+        due = max(subscription.notified_at.get(what, -pause_s) + pause_s, monotonic())
         self._due[subscription, what] = min(due, self._due.get((subscription, what), due))
 
     def _schedule_once(self, subscription: Subscription, what: str, began: float) -> None:
         """Notify of a change that a comparison found, unless its event did already or arrives soon."""
-        if subscription.told.get(what, -1.0) < began:
+        if subscription.notified_at.get(what, -1.0) < began:
             self._due.setdefault((subscription, what), monotonic() + EVENT_S)
 
     def _run(self) -> None:
@@ -294,7 +294,7 @@ class Watcher:
 
     def _loop(self) -> None:
         """Send due notifications and poll the providers, while there are subscriptions."""
-        self._attend_all()
+        self._visit_all()
         tick_s = min((self._interval(mounted) for mounted in self._catalog.mounted), default=self._poll_s)
         next_poll = monotonic() + tick_s
         while True:
@@ -305,49 +305,49 @@ class Watcher:
                 if not self._subscriptions:
                     self._list_tokens.forget()
                     self._thread = None
-                    self._attend_all()
+                    self._visit_all()
                     return
                 ready = self._take_ready()
                 if not ready:
                     self._changed.wait(self._pause(next_poll))
             for subscription, what in ready:
                 if what != LIST:
-                    subscription.tell(what)
+                    subscription.notify(what)
             self._compare_list([subscription for subscription, what in ready if what == LIST])
 
     # Asking one provider
 
-    def _attend_all(self) -> None:
-        """Begin to watch every provider, or end it."""
+    def _visit_all(self) -> None:
+        """Begin to watch every provider, or stop watching."""
         for mounted in self._catalog.mounted:
-            self._attend(self._attended_of(mounted.provider))
+            self._visit(self._watched(mounted.provider))
 
-    def _attended_of(self, provider: Provider) -> _Attended:
+    def _watched(self, provider: Provider) -> _WatchedProvider:
         with self._changed:
-            one = self._attended.get(provider.name)
+            one = self._watched_providers.get(provider.name)
             if one is None or one.provider is not provider:
-                one = self._attended[provider.name] = _Attended(provider)
+                one = self._watched_providers[provider.name] = _WatchedProvider(provider)
             return one
 
-    def _attend(self, one: _Attended) -> None:
-        """Poll a provider on its thread; if one is already running, it does this too."""
+    def _visit(self, one: _WatchedProvider) -> None:
+        """Start a thread that asks a provider what is due, unless one runs already, which then does it."""
         with self._changed:
-            if not one.is_asked:
-                one.is_asked = True
-                _apart(partial(self._ask, one))
+            if not one.is_running:
+                one.is_running = True
+                _start_thread(partial(self._ask, one))
 
-    def _ask(self, one: _Attended) -> None:
+    def _ask(self, one: _WatchedProvider) -> None:
         try:
             while (step := self._next_step(one)) is not None:
                 with suppress(CarrelError):
                     attempt(f"watching {one.provider.name}", step)
         except BaseException:
             with self._changed:
-                one.is_asked = False
+                one.is_running = False
                 self._changed.notify_all()
             raise
 
-    def _next_step(self, one: _Attended) -> Callable[[], object] | None:
+    def _next_step(self, one: _WatchedProvider) -> Callable[[], object] | None:
         """Return the next question for a provider; its thread ends with None."""
         with self._changed:
             if one.has_begun and not self._subscriptions:
@@ -361,12 +361,12 @@ class Watcher:
                 return partial(self._begin, one)
             if self._subscriptions and one.is_due:
                 one.is_due = False
-                return partial(self._poll, one.provider)
-            one.is_asked = False
+                return partial(self._poll, one)
+            one.is_running = False
             self._changed.notify_all()
             return None
 
-    def _begin(self, one: _Attended) -> None:
+    def _begin(self, one: _WatchedProvider) -> None:
         """Begin to watch a provider. Changes before its first event are found by one comparison."""
         began = monotonic()
         if overrides(one.provider, "watch"):
@@ -374,8 +374,8 @@ class Watcher:
                 one.stop = attempt(f"watching {one.provider.name}", one.provider.watch, _Reports(self, one.provider))
         with self._changed:
             one.has_events = True
-            self._asked[one.provider.name] = began
-        self._look_at_all(one.provider, began, with_evented=True)
+            self._polled_at[one.provider.name] = began
+        self._look_at_all(one, began, with_evented=True)
         if self._lists.has_changed_early(one.provider.name, one.provider):
             with self._changed:
                 for subscription in self._listening_for(one.provider):
@@ -383,20 +383,33 @@ class Watcher:
                 self._changed.notify_all()
         self._compare_list_of(one.provider)
 
-    def _poll(self, provider: Provider) -> None:
-        self._look_at_all(provider, monotonic())
-        self._compare_list_of(provider)
+    def _poll(self, one: _WatchedProvider) -> None:
+        self._look_at_all(one, monotonic(), with_evented=False)
+        self._compare_list_of(one.provider)
 
-    def _look_at_all(self, provider: Provider, began: float, *, with_evented: bool = False) -> None:
-        """Compare the subscribed URIs of a provider, and notify of changes."""
+    def _look_at_all(self, one: _WatchedProvider, began: float, *, with_evented: bool) -> None:
+        """Compare the subscribed URIs of a provider, and notify of each change as soon as it is found."""
         with self._changed:
-            known = self._uris.of(provider.name, with_evented=with_evented)
-        changed: list[str] = []
-        try:
-            self._compare(known, changed)
-        finally:
+            left = self._uris.of(one.provider.name, with_evented=with_evented)
+        while left := self._reported_first(one, left):
+            uri, before = next(iter(left.items()))
+            del left[uri]
             with self._changed:
-                self._tell_of(changed, began)
+                # To the end: if this one breaks the poll, the next poll begins with the others.
+                is_wanted = self._uris.move_to_end(uri)
+            if is_wanted and self._look(uri, before) != before:
+                self._trace(uri)
+                with self._changed:
+                    self._schedule_changed(uri, began)
+
+    def _reported_first(self, one: _WatchedProvider, left: dict[str, str | None]) -> dict[str, str | None]:
+        """Put what another server has changed before the rest, which takes long if there is much of it."""
+        with self._changed:
+            reported, one.first = one.first, frozenset()
+            if not reported:
+                return left
+            known = self._uris.of(one.provider.name, with_evented=False)
+        return {uri: known[uri] for uri in known if uri in reported} | left
 
     def _compare_list_of(self, provider: Provider) -> None:
         """Compare the list of a provider that does not report changes, if any subscription includes lists."""
@@ -407,19 +420,19 @@ class Watcher:
 
     def _compare_lists(self) -> None:
         """Compare all polled lists, and notify of changes; a provider that hangs is left out."""
-        asked = {
+        comparisons = {
             mounted.provider.name: partial(self._lists.has_changed, mounted.provider.name, mounted.provider)
             for mounted in self._catalog.mounted
             if _has_polled_list(mounted.provider)
         }
-        changed = self._asking_lists.ask(asked)
+        changed = self._asking_lists.ask(comparisons)
         for mounted in self._catalog.mounted:
             if changed.get(mounted.provider.name):
                 self.list_changed(mounted.provider)
 
     def _record_early_lists(self) -> None:
         """Record the lists of providers whose events have not begun yet."""
-        quiet = [one.provider for one in self._catalog.mounted if not self._attended_of(one.provider).has_events]
+        quiet = [one.provider for one in self._catalog.mounted if not self._watched(one.provider).has_events]
         self._asking_lists.ask(
             {
                 provider.name: partial(self._lists.remember_early, provider.name, provider)
@@ -437,9 +450,9 @@ class Watcher:
                 for subscription in subscriptions:
                     self._schedule(subscription, LIST, Provider.list_pause_s)
             return
-        self._comparing = _apart(partial(self._tell_of_list, subscriptions))
+        self._comparing = _start_thread(partial(self._notify_of_list, subscriptions))
 
-    def _tell_of_list(self, subscriptions: list[Subscription]) -> None:
+    def _notify_of_list(self, subscriptions: list[Subscription]) -> None:
         tokens: dict[frozenset[str] | None, str] = {}
         for subscription in subscriptions:
             scopes = subscription.access.scopes
@@ -449,14 +462,14 @@ class Watcher:
             is_other = not token or token != subscription.listed
             subscription.listed = token
             if not subscription.closed:
-                subscription.tell(LIST if is_other else UNCHANGED_LIST)
+                subscription.notify(LIST if is_other else UNCHANGED_LIST)
 
     def _take_ready(self) -> list[tuple[Subscription, str]]:
         now = monotonic()
         ready = [pair for pair, due in self._due.items() if due <= now and pair[0].started]
         for subscription, what in ready:
             del self._due[subscription, what]
-            subscription.told[what] = now
+            subscription.notified_at[what] = now
         return ready
 
     def _pause(self, next_poll: float) -> float | None:
@@ -467,8 +480,8 @@ class Watcher:
 
     def _interval(self, mounted: Mounted) -> float:
         """Return the polling interval of a provider: its own, within limits, or the usual one."""
-        said = mounted.provider.poll_s
-        return self._poll_s if said is None else min(max(_LEAST_S, float(said)), _MOST_S)
+        own_s = mounted.provider.poll_s
+        return self._poll_s if own_s is None else min(max(_LEAST_S, float(own_s)), _MOST_S)
 
     def _poll_due(self) -> None:
         """Poll the providers whose interval is over, if anything of them is subscribed."""
@@ -477,34 +490,23 @@ class Watcher:
             polled = self._uris.polled_owners()
             is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
         for mounted in self._catalog.mounted:
-            provider, one = mounted.provider, self._attended_of(mounted.provider)
+            provider, one = mounted.provider, self._watched(mounted.provider)
             with self._changed:
-                is_turn = now - self._asked.get(provider.name, float("-inf")) >= 0.9 * self._interval(mounted)
+                is_turn = now - self._polled_at.get(provider.name, float("-inf")) >= 0.9 * self._interval(mounted)
                 if is_turn:  # ticks are not exact
-                    self._asked[provider.name] = now
+                    self._polled_at[provider.name] = now
                     one.is_due = provider.name in polled or (is_wanted and _has_polled_list(provider))
                 if one.is_due or not one.has_begun:
-                    self._attend(one)
+                    self._visit(one)
 
-    def _tell_of(self, changed: list[str], began: float) -> None:
-        """Schedule notifications of URIs that were found changed; each spelling was compared by itself."""
-        for uri in changed:
-            for subscription in self._uris.listeners(uri):
-                if self._uris.is_evented(uri):
-                    self._schedule_once(subscription, uri, began)
-                else:
-                    self._schedule(subscription, uri, 1 / UPDATES_PER_SECOND)
+    def _schedule_changed(self, uri: str, began: float) -> None:
+        """Schedule notifications of a URI that was found changed; each spelling was compared by itself."""
+        for subscription in self._uris.listeners(uri):
+            if self._uris.is_evented(uri):
+                self._schedule_once(subscription, uri, began)
+            else:
+                self._schedule(subscription, uri, 1 / UPDATES_PER_SECOND)
         self._changed.notify_all()
-
-    def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
-        """Compare the fingerprints of URIs; add the changed ones to `changed`."""
-        for uri, before in known.items():
-            with self._changed:
-                # To the end: if this one breaks the poll, the next poll begins with the others.
-                is_wanted = self._uris.move_to_end(uri)
-            if is_wanted and self._look(uri, before) != before:
-                self._trace(uri)
-                changed.append(uri)
 
     def _look(self, uri: str, before: str | None) -> str | None:
         """Return the fingerprint of a URI now, and record it."""
@@ -542,8 +544,8 @@ class _Reports:
         self._watcher.ask_aliases(self._provider, aliases)
 
 
-def _apart(work: Callable[[], object]) -> threading.Thread:
-    """Start a thread for a question to a provider; an exception there is logged and ends nothing else."""
+def _start_thread(work: Callable[[], object]) -> threading.Thread:
+    """Start a thread that asks a provider; an exception there is logged and ends only that thread."""
     thread = threading.Thread(target=work, name="carrel-watch-one", daemon=True)
     thread.start()
     return thread

@@ -9,7 +9,7 @@ import click
 from carrel.cli import exit_codes
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import LazyGroup, refuse_unused, with_source
-from carrel.cli.stderr import say, set_up_logging
+from carrel.cli.stderr import log_failures, say
 from carrel.core.version import __version__
 
 _COMPLETION: Final = "_CARREL_COMPLETE"
@@ -73,7 +73,7 @@ app.lazy = {
 
 def run_app(words: Sequence[str]) -> int:
     """Run a command line and return the exit code."""
-    set_up_logging(is_debug=False)
+    log_failures()
     if _COMPLETION in os.environ:
         app.main(list(words), prog_name="carrel")
     try:

@@ -4,6 +4,7 @@
 that would run in this terminal is not opened: it would fight with the server for the screen.
 """
 
+import ipaddress
 import os
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from carrel.cli.stderr import say
+from carrel.core.errors import ConfigError
 from carrel.transports.http.visits import LINK_S
 
 _LINUX: Final = ("xdg-open", "wslview", "x-www-browser", "gnome-open", "firefox", "chromium", "google-chrome")
@@ -34,6 +36,19 @@ def opener(environment: Mapping[str, str], *, wanted: bool) -> Callable[[str], N
             say(f"carrel: opened {link.partition('/-/')[0]}/ in the browser; Ctrl-C ends the server")
 
     return open_
+
+
+def refuse_remote_browser(host: str) -> None:
+    """Raise ConfigError if the server listens on an address that other machines reach."""
+    if not ipaddress.ip_address(host).is_loopback:
+        raise ConfigError(f"--open works on loopback only, and other machines can reach {host}: remove --open")
+
+
+def prepare_pages() -> None:
+    """Import what the first pages need while the browser starts: that takes longer than a page."""
+    from carrel.explorer.preparing import prepare
+
+    prepare()
 
 
 def browser_command(environment: Mapping[str, str], link: str) -> list[str] | None:

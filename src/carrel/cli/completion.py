@@ -1,4 +1,4 @@
-"""`completion`: the script that completes commands, hosts and URIs in a shell, and what it asks for."""
+"""`completion`: the script that completes commands, hosts and URIs in a shell, and the answers to it."""
 
 import re
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ from carrel.cli.completion import complete_hosts, script_of
 from carrel.cli.context import CommandOptions
 from carrel.cli.failures import say
 from carrel.cli.options import with_debug, with_json, with_objects
-from carrel.connect import connecting, shell, splice
+from carrel.connect import changes, shell, splice
 from carrel.connect.detection import FoundHost, found_hosts
 from carrel.connect.entries import stdio_entry, target_of
 from carrel.connect.errors import NotProved, NotWritten
@@ -25,8 +25,8 @@ SHELL = "shell"
 NAMES = (*(host.name for host in HOSTS), SHELL)
 
 
-class Wish(Value, frozen=True):
-    """What the options of `connect` ask for."""
+class ConnectOptions(Value, frozen=True):
+    """The options of `connect`."""
 
     scope: Scope | None
     url: str | None
@@ -40,8 +40,8 @@ class Wish(Value, frozen=True):
 
 @click.command()
 @click.argument("hosts", metavar="[HOST]...", nargs=-1, shell_complete=complete_hosts)
-@click.option("--project", "is_projects", is_flag=True, help="Use this project's settings of the host.")
-@click.option("--user", "is_users", is_flag=True, help="Use your own settings of the host, for all projects.")
+@click.option("--project", "is_projects", is_flag=True, help="Change the host's settings for this project.")
+@click.option("--user", "is_users", is_flag=True, help="Change your own settings of the host, for all projects.")
 @click.option("--http", "url", metavar="URL", help="Connect to a running or remote server instead of starting one.")
 @click.option("--remove", "is_removal", is_flag=True, help="Remove the entry again.")
 @click.option("--print", "is_printed", is_flag=True, help="Print the entry, and change nothing.")
@@ -71,15 +71,15 @@ def connect(
     scope: Scope | None = "project" if is_projects else "user" if is_users else None
     around = surroundings(options.project or os.getcwd())
     objects = tuple(os.path.abspath(one) if os.path.exists(one) else one for one in options.objects)
-    wish = Wish(scope, url, is_removal, is_agreed, options.is_json, around, objects)
+    wanted = ConnectOptions(scope, url, is_removal, is_agreed, options.is_json, around, objects)
     if not hosts:
         return _show(around, is_json=options.is_json)
     unknown = [name for name in hosts if name not in NAMES]
     if unknown:
         raise click.UsageError(_unknown(unknown[0]))
     if is_printed:
-        return _print_entries(hosts, wish)
-    results = [_one(name, wish) for name in dict.fromkeys(hosts)]
+        return _print_entries(hosts, wanted)
+    results = [_one(name, wanted) for name in dict.fromkeys(hosts)]
     if options.is_json:
         output.print_json(results)
     return exit_codes.DONE if all(result["state"] in ("connected", "removed", "none") for result in results) else 1
@@ -99,70 +99,70 @@ def _unknown(name: str) -> str:
 # One host
 
 
-def _one(name: str, wish: Wish) -> dict[str, object]:
+def _one(name: str, wanted: ConnectOptions) -> dict[str, object]:
     """Connect or remove one host, say what happened, and return it."""
     if name == SHELL:
-        asked = partial(_agrees, wish)
-        done = shell.set_up(wish.around, script_of, asked, is_removal=wish.is_removal)
-        return _told(name, wish, done)
+        asked = partial(_agrees, wanted)
+        done = shell.set_up(wanted.around, script_of, asked, is_removal=wanted.is_removal)
+        return _report(name, wanted, done)
     host = by_name(name)
     assert host is not None
     try:
-        return _told(name, wish, _removed(host, wish) if wish.is_removal else _connected(host, wish))
+        return _report(name, wanted, _removed(host, wanted) if wanted.is_removal else _connected(host, wanted))
     except (NotWritten, NotProved) as error:
         message = str(error)
         if isinstance(error, NotProved):
-            path = settings_path(host, wish.scope or host.default, wish.around)
+            path = settings_path(host, wanted.scope or host.default, wanted.around)
             message = f"not connected: {message}; {path} was left as it was"
-        return _told(name, wish, {"state": "failed", "message": f"{host.title}: {message}"})
+        return _report(name, wanted, {"state": "failed", "message": f"{host.title}: {message}"})
 
 
-def _told(name: str, wish: Wish, result: dict[str, object]) -> dict[str, object]:
+def _report(name: str, wanted: ConnectOptions, result: dict[str, object]) -> dict[str, object]:
     """Print what happened, unless it is printed as JSON, and return it with the host's name."""
-    if not wish.is_json and result["state"] == "failed":
+    if not wanted.is_json and result["state"] == "failed":
         say(str(result["message"]))
-    elif not wish.is_json:
+    elif not wanted.is_json:
         output.print_lines(output.escape(str(result["message"])))
         if result.get("hint"):
             output.print_lines(f"  {output.escape(str(result['hint']))}")
     return {"host": name, **result}
 
 
-def _connected(host: HostFacts, wish: Wish) -> dict[str, object]:
+def _connected(host: HostFacts, wanted: ConnectOptions) -> dict[str, object]:
     if host.by_hand:
-        return _by_hand(host, wish)
-    scope = wish.scope or connecting.default_scope(host, wish.around)
-    entry = connecting.entry_for(host, scope, wish.url, wish.around, wish.objects)
-    change = connecting.plan_connection(host, scope, entry, wish.around)
+        return _by_hand(host, wanted)
+    scope = wanted.scope or changes.default_scope(host, wanted.around)
+    entry = changes.entry_for(host, scope, wanted.url, wanted.around, wanted.objects)
+    change = changes.plan_connection(host, scope, entry, wanted.around)
     where = {"scope": scope, "file": change.file.path}
-    if change.action != "keep" and not _agrees(wish, _shown(change, wish)):
+    if change.action != "keep" and not _agrees(wanted, _shown(change, wanted)):
         return {"state": "failed", "message": f"{host.title}: {_unasked(change.file.path)}", **where}
-    proof = connecting.connect(change, wish.around)
+    proof = changes.connect(change, wanted.around)
     seen = {"resources": proof.resources, "firstAnswerMs": proof.first_answer_ms, "version": proof.version}
-    hint = _hint(host, scope, wish, is_private=change.is_private) if change.action != "keep" else ""
+    hint = _hint(host, scope, wanted, is_private=change.is_private) if change.action != "keep" else ""
     return {"state": "connected", "message": f"{host.title}: {proof}", **where, **seen, "hint": hint}
 
 
-def _hint(host: HostFacts, scope: Scope, wish: Wish, *, is_private: bool) -> str:
+def _hint(host: HostFacts, scope: Scope, wanted: ConnectOptions, *, is_private: bool) -> str:
     """Return what is left for a person to do."""
     hints = [host.hints.get(scope, "")]
-    if wish.url is not None and wish.around.environment.get(TOKEN_VARIABLE) and not is_private:
+    if wanted.url is not None and wanted.around.environment.get(TOKEN_VARIABLE) and not is_private:
         hints.append(f"set {TOKEN_VARIABLE} where {host.title} is started: the entry refers to it")
     return "; ".join(filter(None, hints))
 
 
-def _removed(host: HostFacts, wish: Wish) -> dict[str, object]:
-    scopes: list[Scope] = [wish.scope] if wish.scope else ["user", "project"]
+def _removed(host: HostFacts, wanted: ConnectOptions) -> dict[str, object]:
+    scopes: list[Scope] = [wanted.scope] if wanted.scope else ["user", "project"]
     messages, files = [], []
     for scope in scopes:
-        if wish.scope is None and settings_path(host, scope, wish.around) is None:
+        if wanted.scope is None and settings_path(host, scope, wanted.around) is None:
             continue
-        change = connecting.plan_removal(host, scope, wish.around)
+        change = changes.plan_removal(host, scope, wanted.around)
         if change.action == "none":
             continue
-        if not _agrees(wish, _shown(change, wish)):
+        if not _agrees(wanted, _shown(change, wanted)):
             return {"state": "failed", "message": f"{host.title}: {_unasked(change.file.path)}"}
-        connecting.carry_out(change, wish.around)
+        changes.carry_out(change, wanted.around)
         done = "deleted" if change.after is None else "removed from"
         messages.append(f"{host.title}: {done} {change.file.path}")
         files.append(change.file.path)
@@ -171,28 +171,28 @@ def _removed(host: HostFacts, wish: Wish) -> dict[str, object]:
     return {"state": "removed", "message": "\n".join(messages), "files": files}
 
 
-def _by_hand(host: HostFacts, wish: Wish) -> dict[str, object]:
-    entry = connecting.entry_for(host, "user", wish.url, wish.around, wish.objects)
-    connection = connecting.HostEntry("user", "/", entry)
-    proof = connecting.prove_connection(host, connection, wish.around)
+def _by_hand(host: HostFacts, wanted: ConnectOptions) -> dict[str, object]:
+    entry = changes.entry_for(host, "user", wanted.url, wanted.around, wanted.objects)
+    connection = changes.HostEntry("user", "/", entry)
+    proof = changes.prove_connection(host, connection, wanted.around)
     text = splice.rendered(target_of(host), entry)
-    if not wish.is_json:
+    if not wanted.is_json:
         output.print_text(text, "")
     message = f"{host.title}: paste this under {host.by_hand}; {'; '.join(host.quirks)}. The entry works: {proof}"
     return {"state": "failed", "message": message, "entry": dict(entry)}
 
 
-def _shown(change: connecting.SettingsChange, wish: Wish) -> list[str]:
-    return change.diff(wish.around.environment.get(TOKEN_VARIABLE) if change.is_private else None)
+def _shown(change: changes.SettingsChange, wanted: ConnectOptions) -> list[str]:
+    return change.diff(wanted.around.environment.get(TOKEN_VARIABLE) if change.is_private else None)
 
 
-def _agrees(wish: Wish, lines: Iterable[str]) -> bool:
+def _agrees(wanted: ConnectOptions, lines: Iterable[str]) -> bool:
     """Show a change and ask, unless --yes was given; without a terminal the answer is no."""
-    if not wish.is_json:
+    if not wanted.is_json:
         _print_diff(lines)
-    if wish.is_agreed:
+    if wanted.is_agreed:
         return True
-    if wish.is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if wanted.is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     return click.confirm("Write this?", default=True)
 
@@ -238,10 +238,10 @@ def _row(found: FoundHost, around: Surroundings) -> dict[str, object]:
 
 def _checked(host: HostFacts, scope: Scope, around: Surroundings) -> dict[str, object] | None:
     try:
-        connection = connecting.find_connection(host, scope, around)
+        connection = changes.find_connection(host, scope, around)
         if connection is None:
             return None
-        proof = connecting.prove_connection(host, connection, around)
+        proof = changes.prove_connection(host, connection, around)
     except (NotProved, NotWritten) as error:
         path = settings_path(host, scope, around)
         return {"scope": scope, "file": path, "state": "failed", "message": str(error)}
@@ -273,22 +273,22 @@ def _print_rows(rows: Sequence[dict[str, object]]) -> None:
         output.print_lines(f"No host was found here. To connect one anyway: carrel connect HOST ({', '.join(NAMES)})")
 
 
-def _print_entries(hosts: Sequence[str], wish: Wish) -> int:
+def _print_entries(hosts: Sequence[str], wanted: ConnectOptions) -> int:
     """Print what would be written into an empty file, with its place on stderr."""
     for name in hosts:
         host = by_name(name)
         if host is None:
             raise click.UsageError("--print is for hosts; `carrel completion` prints what a shell needs")
-        scope = wish.scope or host.default
-        if wish.url is not None:
-            entry = connecting.entry_for(host, scope, wish.url, wish.around, wish.objects)
+        scope = wanted.scope or host.default
+        if wanted.url is not None:
+            entry = changes.entry_for(host, scope, wanted.url, wanted.around, wanted.objects)
         else:
-            entry = stdio_entry(host, program_of(wish.around.environment), wish.around, wish.objects)
-        say(f"{host.title}: {settings_path(host, scope, wish.around) or host.by_hand}")
+            entry = stdio_entry(host, program_of(wanted.around.environment), wanted.around, wanted.objects)
+        say(f"{host.title}: {settings_path(host, scope, wanted.around) or host.by_hand}")
         output.print_text(splice.rendered(target_of(host), entry), "")
-    if wish.url is None:
+    if wanted.url is None:
         try:
-            lasting_program(wish.around.environment)
+            lasting_program(wanted.around.environment)
         except NotWritten as error:
             say(f"warning: {error}")
     return exit_codes.DONE

@@ -1,4 +1,4 @@
-"""`doctor`: find faults of the installation, the project and the hosts, and mend them."""
+"""`doctor`: find faults of the installation, the project and the hosts, and fix them."""
 
 import contextlib
 import logging
@@ -22,12 +22,12 @@ from carrel.doctor.setup import Setup
 @click.command()
 @with_command_options
 @with_objects
-@click.option("--fix", "is_fixing", is_flag=True, help="Offer to mend what was found; ask before each change.")
+@click.option("--fix", "is_fixing", is_flag=True, help="Offer to fix what was found; ask before each change.")
 @click.option("--yes", "is_sure", is_flag=True, help="With --fix: do not ask. Trust is never given without a question.")
 @click.option("--report", "is_report", is_flag=True, help="Print a report for an issue, without paths and secrets.")
 @click.pass_obj
 def doctor(options: CommandOptions, is_fixing: bool, is_sure: bool, is_report: bool) -> int:
-    """Check that everything works here. Faults are shown with what mends them; the exit code is 1 if there are any."""
+    """Check that everything works here, and show how to fix what does not. Then the exit code is 1."""
     _check_usage(options, is_fixing=is_fixing, is_sure=is_sure, is_report=is_report)
     with _examined(options) as (setup, findings):
         if is_report:
@@ -67,13 +67,13 @@ def _examined(options: CommandOptions) -> Iterator[tuple[Setup, list[Finding]]]:
             from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
 
             until_closed.enter_context(only_this_thread())
-        if not options.is_debug:  # what would be logged is among the findings
+        if not options.is_debug:  # the findings say what the log would say
             until_closed.callback(logging.disable, logging.root.manager.disable)
             logging.disable(logging.CRITICAL)
         yield setup, examine(setup)
 
 
-# What is shown
+# Output
 
 
 def _show(options: CommandOptions, findings: Sequence[Finding]) -> None:
@@ -87,14 +87,14 @@ def _show(options: CommandOptions, findings: Sequence[Finding]) -> None:
         output.print_lines(f"{marks[state]} [bold]{output.escape(name)}[/]: {output.escape(message)}")
 
 
-# What is mended
+# Repairs
 
 
 def _mend(findings: Sequence[Finding], *, is_sure: bool) -> bool:
     """Carry out the repairs that are wanted; return whether anything was changed."""
     repairs = {one.repair.what: (one.id, one.repair) for one in findings if one.repair is not None}
     if not repairs:
-        click.echo("There is nothing that --fix can mend.", err=True)
+        click.echo("There is nothing that --fix can repair.", err=True)
         return False
     can_ask = output.is_terminal() and os.isatty(0)
     is_changed = False

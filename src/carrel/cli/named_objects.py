@@ -21,7 +21,7 @@ _MAX_NAME: Final = 28
 def object_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     """Return the setting for a word such as `garden.py`, `garden.py:shelf`, `module:thing` or an entry point.
 
-    A file is meant from the working folder. The name is made from the file or the thing, and differs from those of
+    A file is relative to the working folder. The name is made from the file or the thing, and differs from those of
     the providers in Carrel and in `flags`.
     """
     file, thing = _parts(text)

@@ -1,4 +1,4 @@
-"""Options that may stand before or after a command, with the same effect, and groups of lazily imported commands."""
+"""Options that have the same effect before and after a command, and groups of lazily imported commands."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -61,7 +61,9 @@ _with_folder = _shared(
 )
 with_json = _shared("is_json", "--json", is_flag=True, help="Print JSON.")
 
-with_server = _shared("server", "--server", metavar="COMMAND|URL", help="Ask another MCP server.")
+with_server = _shared(
+    "server", "--server", metavar="COMMAND|URL", help="Use another MCP server instead of this project's."
+)
 with_objects = _shared(
     "objects",
     "--with",

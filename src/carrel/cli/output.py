@@ -34,7 +34,7 @@ def can_show(text: str) -> bool:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON value; if a terminal could obey characters in it, print it in ASCII."""
+    """Print one JSON value; in ASCII if it has control characters that a terminal would interpret."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     print(text if printable(text) == text else json.dumps(value, indent=2))
 

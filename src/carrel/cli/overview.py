@@ -52,7 +52,7 @@ def _notes(desk: Desk) -> list[str]:
 
 
 def _program() -> list[str]:
-    """Return the command that starts this Carrel from any folder: its name, or its path if the name is another's."""
+    """Return the command that starts this Carrel from any folder: `carrel`, or its path if that is another program."""
     ours = os.path.join(os.path.dirname(sys.executable), "carrel")
     found = shutil.which("carrel")
     if found is not None and os.path.realpath(found) == os.path.realpath(ours):

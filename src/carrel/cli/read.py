@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import click
 
-from carrel.app import explaining
+from carrel.app import explanation
 from carrel.cli import output, suggestions
 from carrel.cli.completion import complete_uris
 from carrel.cli.context import CommandOptions
@@ -76,9 +76,9 @@ def cat(options: CommandOptions, uri: str, start: int | None, length: int | None
             output.print_text(text, "\n" if output.is_terminal() and not text.endswith("\n") else "")
 
 
-def _is_below(uri: str | None, asked: str) -> bool:
-    """Return whether an item lies below the resource that was asked for, as the only child of a folder does."""
-    return uri not in (None, asked) and uri.startswith(split_query(asked)[0].rstrip("/") + "/")
+def _is_below(uri: str | None, requested: str) -> bool:
+    """Return whether an item lies below the requested resource, as the only child of a folder does."""
+    return uri not in (None, requested) and uri.startswith(split_query(requested)[0].rstrip("/") + "/")
 
 
 def _write_bytes(item: Blob, uri: str) -> None:
@@ -148,7 +148,7 @@ def explain(options: CommandOptions, uri: str) -> None:
     with options.desk() as desk, Client.to(desk.server) as client:
         uri = next(iter(suggestions.meant(options, client, uri)), uri)
         try:
-            explained = explaining.explain(desk.catalog, uri)
+            explained = explanation.explain(desk.catalog, uri)
         except BadArgument as error:
             raise suggestions.refusal(client, uri, error) from None
     if options.is_json:

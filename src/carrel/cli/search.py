@@ -19,7 +19,7 @@ from carrel.search.answers import HitLine, Progress, SearchAnswer
 from carrel.search.search import Search
 
 _LOWEST: Final = 19
-"""The priority of a process that gives way to all others."""
+"""The lowest priority of a process (`nice`)."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
@@ -58,22 +58,22 @@ def search(
             raise click.NoSuchOption(word)
     given = {"query": " ".join(words), "limit": limit, "budget": budget}
     given |= {name: value for name, value in (("in", scheme), ("after", after)) if value is not None}
-    asked = requests.ARGUMENTS.check(given)
+    arguments = requests.ARGUMENTS.check(given)
     with options.desk() as desk:
         engine = _engine(desk)
         if is_index:
             _build(engine, options)
             if not words:
                 return exit_codes.DONE
-        answer = engine.search(asked.request())
+        answer = engine.search(arguments.request())
         if answer.coverage.is_partial and not options.objects:
             _complete_behind(desk)
     if options.is_json:
-        output.print_json(rendering.as_json(answer, asked, explains=explains))
+        output.print_json(rendering.as_json(answer, arguments, explains=explains))
     elif output.is_terminal():
-        _show(answer, asked, explains=explains)
+        _show(answer, arguments, explains=explains)
     else:
-        output.print_text(rendering.as_text(answer, asked, explains=explains)[0])
+        output.print_text(rendering.as_text(answer, arguments, explains=explains)[0])
     return exit_codes.DONE
 
 
@@ -84,7 +84,7 @@ def _engine(desk: Desk) -> Search:
 
 
 def _complete_behind(desk: Desk) -> None:
-    """Complete the index in a process of its own, as `git` collects garbage: the next search finds everything."""
+    """Complete the index in a background process, as `git` collects garbage: the next search finds everything."""
     if desk.config.values("search").get("build_s") == 0:
         return
     words = [sys.executable, "-P", "-m", "carrel", "search", "--index", "--project", desk.config.root]
@@ -94,9 +94,9 @@ def _complete_behind(desk: Desk) -> None:
         os.setpriority(os.PRIO_PROCESS, behind, _LOWEST)
 
 
-def _show(answer: SearchAnswer, asked: requests.SearchArguments, *, explains: bool) -> None:
+def _show(answer: SearchAnswer, arguments: requests.SearchArguments, *, explains: bool) -> None:
     """Print an answer on a terminal: URIs that can be copied, and what matched in colour."""
-    page = rendering.shown_as_text(answer, asked, explains=explains)
+    page = rendering.shown_as_text(answer, arguments, explains=explains)
     for note in page.remarks:
         output.print_lines(f"[yellow]{output.escape(note)}[/]")
     if not page.hits:
@@ -136,7 +136,7 @@ def _build(engine: Search, options: CommandOptions) -> None:
 
 @contextmanager
 def _progress(*, is_shown: bool) -> Iterator[Progress | None]:
-    """Show a bar on stderr while the index is built; yield what reports to it."""
+    """Show a progress bar on stderr while the index is built; yield the callback that updates it."""
     if not is_shown:
         yield None
         return

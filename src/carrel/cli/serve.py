@@ -7,12 +7,12 @@ of the time that a host waits for the first answer.
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
-from carrel.cli.stderr import say, set_up_logging
+from carrel.cli.stderr import log_everything, printable_stderr, say
 from carrel.core.errors import ConfigError, Disconnected
 from carrel.core.record import Value
 
@@ -66,7 +66,13 @@ def run(words: Sequence[str]) -> int:
     """Serve until the input ends; return the exit code."""
     parsed = parse(words)
     is_terminal = sys.stdin.isatty()
-    set_up_logging(is_debug=parsed.is_debug)
+    with printable_stderr():
+        if parsed.is_debug:
+            log_everything()
+        return _serve(parsed, is_terminal=is_terminal)
+
+
+def _serve(parsed: Parsed, *, is_terminal: bool) -> int:
     from carrel.transports import stdio  # only after the options were checked
 
     # Take the streams first: what an object prints while it loads must not reach the client.
@@ -84,7 +90,7 @@ def run(words: Sequence[str]) -> int:
             desk.store.bus.start()
         if not parsed.is_quiet:
             say("\n".join(announcement(desk, is_terminal=is_terminal)))
-        _collect_from_now_on()
+        collect_from_now_on()
         stdio.serve(desk.server, streams)
     return 0
 
@@ -107,7 +113,7 @@ def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
     is_first = worker is None or worker.is_first
     desk = open_desk(config)
     lines = announcement(desk) if is_first and not parsed.is_quiet else None
-    _collect_from_now_on()
+    collect_from_now_on()
     opens = None
     if parsed.opens and is_first:
         from carrel.cli.browser import opener  # only for a person
@@ -116,23 +122,7 @@ def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
     return run_http(desk, address, lines, has_token=parsed.has_token, opens=opens, worker=worker)
 
 
-def run_open(words: Sequence[str], port: int | None, opens: Callable[[str], None]) -> int:
-    """Serve on this machine for a browser, on this port or any; return the exit code."""
-    from carrel.cli.serve_http import free_address, run_http  # imports an event loop, which stdio does not need
-    from carrel.transports import stdio
-
-    parsed = parse(words)
-    set_up_logging(is_debug=parsed.is_debug)
-    with stdio.taken_stdout():
-        config = load(parsed.project, os.environ, parsed.flags, parsed.origins)
-        address = free_address(config.http().port) if port is None else str(port)
-        desk = open_desk(config)
-        say("\n".join(announcement(desk)))
-        _collect_from_now_on()
-        return run_http(desk, address, None, has_token=True, opens=opens)
-
-
-def _collect_from_now_on() -> None:
+def collect_from_now_on() -> None:
     """Collect garbage again, which `main` turned off for the start, but never look at what is loaded by now."""
     if not gc.isenabled():
         gc.freeze()

@@ -15,7 +15,7 @@ from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError
 from carrel.core.loopback import is_loopback
 from carrel.transports.http.app import App, bind, serve
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from carrel.transports.http.pages import Pages
 from carrel.transports.http.visits import Visits
 
@@ -56,25 +56,31 @@ def run_http(
         if worker is not None:
             worker.refuse_processes(desk)
         host, port = parse_address(address)
+        if opens is not None:
+            from carrel.cli.browser import refuse_remote_browser  # only for a person
+
+            refuse_remote_browser(host)
         lines, guard = admit(desk, desk.config.http(), host, has_token=has_token, replica=replica)
         listening = bind(host, port) if worker is None else worker.listening
-        url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
-        if announced is not None:
-            connect = (line.replace("URL", url) for line in lines)
-            say("\n".join([*announced, f"carrel: listening on {url}", *connect]))
         visits = Visits(listening.getsockname()[1]) if worker is None else worker.visits
-        if opens is not None:
-            refuse_remote_browser(host)
-            opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
         app = _app(desk, guard, visits, replica)
-        serve(app, listening, close, partial(_get_ready, worker, opens_browser=opens is not None))
+        url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
+
+        def announce() -> None:
+            if announced is not None:
+                connect = (line.replace("URL", url) for line in lines)
+                say("\n".join([*announced, f"carrel: listening on {url}", *connect]))
+            if opens is not None:
+                opens(url.removesuffix("/mcp") + visits.link(EVERYTHING))
+
+        serve(app, listening, close, partial(_get_ready, worker, opens_browser=opens is not None), announce)
     finally:
         close()
     return 0
 
 
 def _app(desk: Desk, guard: Guard, visits: Visits, replica: "Replica | None") -> App:
-    """Return the application, with what it shares with other replicas."""
+    """Return the application; `replica` holds what it shares with other replicas."""
     pages = partial(_explorer, desk)
     if replica is None:
         return App(desk.server, guard, pages=pages, visits=visits)
@@ -82,11 +88,13 @@ def _app(desk: Desk, guard: Guard, visits: Visits, replica: "Replica | None") ->
 
 
 def _get_ready(worker: "Worker | None", *, opens_browser: bool) -> None:
-    """Tell the others that a worker accepts connections; prepare pages for a browser that is on its way."""
+    """Report that a worker accepts connections; prepare the first pages while a browser starts."""
     if worker is not None:
         worker.report_ready()
     if opens_browser:
-        threading.Thread(target=_prepare_pages, name="carrel-pages", daemon=True).start()
+        from carrel.cli.browser import prepare_pages  # only for a person
+
+        threading.Thread(target=prepare_pages, name="carrel-pages", daemon=True).start()
 
 
 def _replica(desk: Desk) -> "Replica | None":
@@ -105,19 +113,6 @@ def _explorer(desk: Desk, app: App) -> Pages:
     return Explorer(desk, app)
 
 
-def _prepare_pages() -> None:
-    """Import what the first pages need while the browser starts: that takes longer than a page."""
-    from carrel.explorer.preparing import prepare
-
-    prepare()
-
-
-def refuse_remote_browser(host: str) -> None:
-    """Raise ConfigError if the server listens on an address that other machines reach."""
-    if not ipaddress.ip_address(host).is_loopback:
-        raise ConfigError(f"--open works on loopback only, and other machines can reach {host}: remove --open")
-
-
 def _once(action: Callable[[], object]) -> Callable[[], None]:
     """Return a function that calls `action` once; a concurrent second call waits for the first."""
     lock = threading.Lock()
@@ -129,15 +124,6 @@ def _once(action: Callable[[], object]) -> Callable[[], None]:
                 left.pop()()
 
     return act
-
-
-def free_address(port: int) -> str:
-    """Return this port if it is free, else 0 for any free one."""
-    try:
-        bind(DEFAULT_HOST, port).close()
-    except ConfigError:
-        return "0"
-    return str(port)
 
 
 def refuse_own_address(config: Config, address: str) -> None:
@@ -196,12 +182,14 @@ def admit(
     """Decide who may connect; return lines that say how, and the guard."""
     address = ipaddress.ip_address(host)
     hosts = settings.hosts if address.is_unspecified else settings.hosts | {f"[{host}]" if ":" in host else host}
-    doors = Doors(address.is_loopback, frozenset(hosts), settings.origins)
+    accepted = AcceptedNames(address.is_loopback, frozenset(hosts), settings.origins)
     if not address.is_loopback:
         desk.catalog.is_remote = True
         _refuse_unsafe(host, has_token=has_token, has_hosts=bool(hosts))
     if not has_token:
-        return ["carrel: no token is required: every program on this machine can read everything served"], Guard(doors)
+        return ["carrel: no token is required: every program on this machine can read everything served"], Guard(
+            accepted
+        )
     from carrel.catalog.groups import Groups  # not without tokens
     from carrel.transports.http.tokens import Keyring, TokenStore
 
@@ -220,10 +208,12 @@ def admit(
                 "`carrel token add NAME`, or set an issuer in [http]"
             )
         return ["carrel: connect with a token from `carrel token add`"], Guard(
-            doors, Keyring(store, None, groups), issuer
+            accepted, Keyring(store, None, groups), issuer
         )
     token, is_new = store.local()
-    return _connect_lines(store.local_path, token, is_new=is_new), Guard(doors, Keyring(store, token, groups), issuer)
+    return _connect_lines(store.local_path, token, is_new=is_new), Guard(
+        accepted, Keyring(store, token, groups), issuer
+    )
 
 
 def _refuse_unsafe(host: str, *, has_token: bool, has_hosts: bool) -> None:

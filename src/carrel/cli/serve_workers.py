@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 MAX_WORKERS: Final = 64
 PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""How long to wait before a worker is started again, by the number of short lives in a row."""
+"""How long to wait before a worker is started again, by the number of short-lived ones in a row."""
 STEADY_S: Final = 10.0
-"""A worker that served for this long had no short life."""
+"""A worker that served for this long does not count as short-lived."""
 MAX_SHORT_LIVES: Final = 5
-"""If no worker serves, and each had this many short lives in a row, the server ends."""
+"""If no worker serves, and each place had this many short-lived ones in a row, the server ends."""
 _LATE_S: Final = FORCED_END_S + 2.0
 """After this time, a worker that does not end is killed."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
@@ -75,7 +75,7 @@ class Worker:
 
 
 class _WorkerPlace:
-    """A place for one worker: the process that fills it, and how those before it fared."""
+    """A place for one worker: its process, and how many earlier ones died soon after their start."""
 
     def __init__(self) -> None:
         self.pid = 0
@@ -101,7 +101,7 @@ class Supervisor:
         self._visits = visits
         self._places = [_WorkerPlace() for _ in range(count)]
         self._lifeline, self._life = os.pipe()
-        self._seen, self._told = os.pipe()
+        self._signals_read, self._signals_write = os.pipe()
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
         self._has_served = False
         self._is_ending = False
@@ -111,12 +111,12 @@ class Supervisor:
 
     def run(self) -> Worker | None:
         """Return what a worker needs, in each worker; in the supervisor, return None when all have ended."""
-        for end in (self._seen, self._told):
+        for end in (self._signals_read, self._signals_write):
             os.set_blocking(end, False)
         self._before = {number: signal.signal(number, _ignore) for number in _SIGNALS}
-        signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._signals_write, warn_on_full_buffer=False)
         try:
-            for signals in self._looks():
+            for signals in self._events():
                 worker = self._start_due()
                 if worker is not None:
                     return worker
@@ -128,7 +128,7 @@ class Supervisor:
         self._end(signal.SIGTERM)
         return None
 
-    def _looks(self) -> Iterator[set[int]]:
+    def _events(self) -> Iterator[set[int]]:
         """Yield the signals that came, whenever something happened or a start is due; collect what has ended."""
         signals: set[int] = set()
         while True:
@@ -137,11 +137,11 @@ class Supervisor:
             waiting = [place.due for place in self._places if not place.pid] if self._has_served else []
             pause = max(0.0, min(waiting) - monotonic()) if waiting else None
             readies = {place.ready: place for place in self._places if place.pid and place.serves_since is None}
-            found, _, _ = select.select([self._seen, *readies], [], [], pause)
+            found, _, _ = select.select([self._signals_read, *readies], [], [], pause)
             signals = set()
             for one in found:
-                if one == self._seen:
-                    signals = set(os.read(self._seen, 64))
+                if one == self._signals_read:
+                    signals = set(os.read(self._signals_read, 64))
                 elif os.read(one, 1):
                     readies[one].serves_since, self._has_served = monotonic(), True
                     log.debug("worker %d serves", readies[one].pid)
@@ -183,19 +183,19 @@ class Supervisor:
         return None
 
     def _start(self, place: _WorkerPlace) -> Worker | None:
-        place.ready, told = os.pipe()
+        place.ready, ready_end = os.pipe()
         # A signal must not reach a worker before it has its own handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             place.pid = os.fork()
             if not place.pid:
                 self._become_worker()
-                worker = Worker(self._listening, self._visits, self._lifeline, told, is_first=not self._has_served)
+                worker = Worker(self._listening, self._visits, self._lifeline, ready_end, is_first=not self._has_served)
                 worker.follow()
                 return worker
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        os.close(told)
+        os.close(ready_end)
         return None
 
     def _become_worker(self) -> None:
@@ -203,21 +203,26 @@ class Supervisor:
         signal.set_wakeup_fd(-1)
         for number, action in self._before.items():
             signal.signal(number, action)
-        for end in (self._life, self._seen, self._told, *(one.ready for one in self._places if one.ready >= 0)):
+        for end in (
+            self._life,
+            self._signals_read,
+            self._signals_write,
+            *(one.ready for one in self._places if one.ready >= 0),
+        ):
             os.close(end)
 
     def _end(self, how: signal.Signals) -> None:
         """End all workers; kill those that take too long."""
         self._is_ending = True
-        self._listening.close()  # or connections would wait here for nobody
+        self._listening.close()  # so that new connections are refused and do not wait
         self._send(how)
         until = monotonic() + _LATE_S
         while any(place.pid for place in self._places):
             if monotonic() > until:
                 self._send(signal.SIGKILL)
-            select.select([self._seen], [], [], 0.1)
+            select.select([self._signals_read], [], [], 0.1)
             with contextlib.suppress(BlockingIOError):
-                os.read(self._seen, 64)
+                os.read(self._signals_read, 64)
             self._collect()
 
     def _send(self, how: signal.Signals) -> None:

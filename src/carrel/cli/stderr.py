@@ -1,11 +1,13 @@
-"""Messages and log lines on stderr, without control characters that a terminal would obey.
+"""Messages and log lines on stderr, without control characters that a terminal would interpret.
 
-Imported by `serve`, so it imports no CLI package.
+Imported by `serve`, so it imports no CLI package, and `logging` and `traceback` only when they are used.
 """
 
-import logging
+import io
 import sys
-import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
 
 from carrel.core.printable import printable
 
@@ -17,21 +19,54 @@ def say(text: str) -> None:
 
 def say_traceback(error: Exception) -> None:
     """Print the traceback of an error."""
+    import traceback  # only on failure
+
     say("".join(traceback.format_exception(error)).rstrip("\n"))
 
 
-class _Printable(logging.Formatter):
-    """Formats records without control characters."""
+class PrintableText(io.TextIOWrapper):
+    """Writes to another stream, which stays open, without control characters."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream.buffer, stream.encoding, "backslashreplace", line_buffering=True)
+
+    def write(self, text: str) -> int:
+        """Write the text with each control character as an escape."""
+        super().write(printable(text))
+        return len(text)
+
+    def close(self) -> None:
+        """Write what is left; the other stream belongs to its owner."""
+        self.flush()
 
 
-def set_up_logging(*, is_debug: bool) -> None:
-    """Send log records to stderr: warnings and errors, or everything with `is_debug`."""
-    if is_debug:
-        handler: logging.Handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_Printable(logging.BASIC_FORMAT))
-        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
-    elif logging.lastResort is not None:
-        logging.lastResort.setFormatter(_Printable())
+@contextmanager
+def printable_stderr() -> Iterator[None]:
+    """Replace control characters in all that is written to stderr: messages, log records, and what providers print.
+
+    The log needs no set-up then: `logging` prints warnings and errors on stderr by itself.
+    """
+    before = sys.stderr
+    sys.stderr = PrintableText(before)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            sys.stderr.flush()
+        sys.stderr = before
+
+
+def log_everything() -> None:
+    """Print all log records on stderr, also those for debugging."""
+    import logging  # `serve` starts without it
+
+    logging.basicConfig(level=logging.DEBUG)
+
+
+def log_failures() -> None:
+    """Print warnings and errors of the log on stderr, without control characters."""
+    import logging  # as above
+
+    handler = logging.StreamHandler(PrintableText(sys.stderr))
+    handler.setLevel(logging.WARNING)
+    logging.lastResort = handler

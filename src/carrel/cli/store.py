@@ -66,7 +66,7 @@ def copy(options: CommandOptions, source: str, target: str, replaces: bool) -> N
     """Copy all records from FROM to TO, and compare them afterwards.
 
     FROM and TO are `local`, which is this project's scopes, memory and logs of other machines, or the URL of a store.
-    Records that only TO has stay. A copy that was cut off is finished by the same command.
+    Records that are only in TO are kept. To finish an interrupted copy, run the same command again.
     """
     config = options.config()
     sides = StoreSide(config, _address("FROM", source)), StoreSide(config, _address("TO", target))

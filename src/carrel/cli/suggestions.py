@@ -3,7 +3,7 @@
 import os
 import re
 
-from carrel.app.explaining import failed
+from carrel.app.explanation import failed
 from carrel.catalog import suggestions
 from carrel.catalog.suggestions import FILES
 from carrel.cli.context import CommandOptions

@@ -44,7 +44,7 @@ _WORDS: Final = {
 }
 """The error word of each status that comes without an answer to the request."""
 
-_EXPLANATIONS: Final = {401: "it wants another token", 403: "it refuses us"}
+_EXPLANATIONS: Final = {401: "it needs a valid token", 403: "it refuses us"}
 _MOVED: Final = (307, 308)
 _MAX_MOVES: Final = 3
 
@@ -55,7 +55,7 @@ _WHY: Final[dict[type[Exception], str]] = {
     TimeoutError: "no answer in time",
     socket.gaierror: "there is no such host",
     ssl.SSLCertVerificationError: "its certificate is not trusted here",
-    ssl.SSLError: "it does not speak TLS as we do",
+    ssl.SSLError: "no TLS connection is possible",
     http.client.HTTPException: "it does not speak HTTP",
 }
 _Asked = tuple[http.client.HTTPResponse, http.client.HTTPConnection]
@@ -210,7 +210,7 @@ class Http:
                 self._path = path
         return ask(path)
 
-    def _moved(self, response: http.client.HTTPResponse, asked: str) -> str | None:
+    def _moved(self, response: http.client.HTTPResponse, path: str) -> str | None:
         """Return the path of a redirect to the same server; None for another server, which must not see our headers."""
         place = response.getheader("Location") if response.status in _MOVED else None
         if place is None:
@@ -218,7 +218,7 @@ class Http:
         scheme = "https" if self._is_secure else "http"
         netloc = f"[{self._host}]" if ":" in self._host else self._host
         here = f"{scheme}://{netloc}" + (f":{self._port}" if self._port else "")
-        parts = urlsplit(urljoin(here + asked, place))
+        parts = urlsplit(urljoin(here + path, place))
         usual = 443 if self._is_secure else 80
         if (parts.scheme, parts.hostname, parts.port or usual) != (scheme, self._host, self._port or usual):
             return None

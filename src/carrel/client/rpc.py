@@ -177,7 +177,7 @@ class Peer:
             elif len(message) > self._max_bytes:
                 self._take_over_long(message[:ID_WINDOW_BYTES])
             elif not self._take(message):
-                log.warning("skipped, no message: %s", echo(message[:200].decode(errors="replace")))
+                log.warning("skipped, not a message: %s", echo(message[:200].decode(errors="replace")))
                 self._noise += 1
                 if self._noise > MAX_NOISE:
                     reason = "The other end does not speak the protocol"

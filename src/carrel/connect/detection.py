@@ -11,7 +11,7 @@ from carrel.core.record import Value
 
 
 class FoundHost(Value, frozen=True):
-    """A host, and why we think that it is here."""
+    """A host, and the signs that it is on this machine."""
 
     host: HostFacts
     signs: tuple[str, ...]
@@ -25,7 +25,7 @@ def found_hosts(around: Surroundings, *, looks_at_processes: bool = True) -> lis
 
 
 def running_programs(around: Surroundings) -> frozenset[str]:
-    """Return the names of the programs that run; none if the system does not tell."""
+    """Return the names of the running programs; empty if the system does not show them."""
     if around.system == "linux":
         return frozenset(_process_names())
     try:

@@ -65,7 +65,7 @@ def holds_token(host: HostFacts, entry: Entry) -> bool:
 
 
 def launch_of(host: HostFacts, entry: Entry, around: Surroundings) -> ServerLaunch:
-    """Return what the host does with an entry; raise NotWritten if the entry is none that it can use."""
+    """Return what the host does with an entry; raise NotWritten if the host cannot use it."""
     shape = host.shape
     url = entry.get(shape.url) if shape.url is not None else None
     if isinstance(url, str):

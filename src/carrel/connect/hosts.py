@@ -76,7 +76,7 @@ class HostFacts(Value, frozen=True):
     hints: Mapping[Scope, str] = {}
     """What a person must do after connecting, so that the host uses the entry."""
     quirks: tuple[str, ...] = ()
-    """Other facts that surprise."""
+    """Other facts that may surprise."""
     by_hand: str = ""
     """Where a person pastes the entry, for a host without a settings file."""
     checked: str = CHECKED
@@ -370,5 +370,5 @@ HOSTS: Final = (
 
 
 def by_name(name: str) -> HostFacts | None:
-    """Return the facts of a host; None if there is none of that name."""
+    """Return the facts about a host; None for an unknown name."""
     return next((host for host in HOSTS if host.name == name), None)

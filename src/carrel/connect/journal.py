@@ -20,7 +20,7 @@ class Inserted(Value, frozen=True):
     is_new: bool = False
     """Whether there was no file before."""
     entry: str = ""
-    """The entry that the user agreed to, as JSON; what else stands in a project's file is not started."""
+    """The entry that the user agreed to, as JSON; no other entry of a project's file is started."""
     folders: int = 0
     """How many folders above the file were missing before."""
     mode: int | None = None
@@ -28,7 +28,7 @@ class Inserted(Value, frozen=True):
 
 
 class Journal:
-    """The notes of this user. A note that cannot be read is none."""
+    """The notes of this user. A note that cannot be read is ignored."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._path = os.path.join(state_folder(environment), "connect.json")

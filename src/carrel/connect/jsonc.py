@@ -1,4 +1,4 @@
-"""Read JSON with comments and trailing commas, and remember where everything stands.
+"""Read JSON with comments and trailing commas, with the position of everything.
 
 Numbers and strings have the strict form of JSON. The parser is our own, since no parser of the standard library or of
 our dependencies tells positions.
@@ -21,13 +21,13 @@ _MARK: Final = "\ufeff"
 
 
 class JsonMember(Value, frozen=True):
-    """A key, its value, and where both stand."""
+    """A key, its value, and their positions."""
 
     key: str
     start: int
     node: "JsonNode"
     comma: int | None
-    """Where the comma after the value stands."""
+    """The position of the comma after the value."""
 
 
 class JsonNode(Value, frozen=True):
@@ -44,7 +44,7 @@ class JsonNode(Value, frozen=True):
 
 
 def parse(text: str, *, is_strict: bool) -> JsonNode | None:
-    """Return the document; None if there is nothing in it. Raise BrokenFile if it is not JSON.
+    """Return the document; None if it is empty. Raise BrokenFile if it is not JSON.
 
     With `is_strict`, comments and commas after the last value are errors too.
     """
@@ -130,7 +130,7 @@ class _JsonParser:
         return True
 
     def _before(self, place: int) -> int:
-        """Return the place of the last character before this one that is no space; without comments in between."""
+        """Return the position of the last character before this one that is not a space; comments are skipped too."""
         place -= 1
         while self._text[place] in " \t\r\n":
             place -= 1

@@ -9,7 +9,7 @@ from carrel.core.record import Value
 
 
 class Surroundings(Value, frozen=True):
-    """What decides about places: the system, the environment and the project's folder."""
+    """What determines where settings files are: the system, the environment and the project's folder."""
 
     system: System
     environment: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The command that starts this Carrel from any folder, with a bare PATH, tomorrow as well as today."""
+"""The command that starts this Carrel from any folder, with a minimal PATH, and keeps working."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ _ALWAYS_CLEARED: Final = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/fold
 
 
 def lasting_program(environment: Mapping[str, str]) -> list[str]:
-    """Return the command with an absolute path; raise NotWritten if it stands in a folder that is cleared."""
+    """Return the command with an absolute path; raise NotWritten if it is in a folder that is cleared."""
     program = program_of(environment)
     for path in (program[0], os.path.realpath(program[0]), sys.prefix):
         folder = passing_folder(path, environment)

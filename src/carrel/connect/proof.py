@@ -17,18 +17,18 @@ from carrel.core.model import Resource
 from carrel.core.record import Value
 
 TIMEOUT_S: Final = 30.0
-"""How long a host may be expected to wait for an answer."""
+"""How long hosts wait for an answer."""
 READS: Final = 3
 MAX_TRIED: Final = 12
 """How many resources are tried, at most, until three were read."""
 MAX_LISTED: Final = 10_000
 _KEPT: Final = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR")
-"""What a desktop gives to every program; the variables of a shell are not among them."""
+"""The variables that a desktop sets for every program; those of a shell are not among them."""
 _LINES: Final = 3
 
 
 class Proof(Value, frozen=True):
-    """What was seen of a server that works."""
+    """What a working server showed."""
 
     resources: int
     first_answer_ms: int
@@ -40,7 +40,7 @@ class Proof(Value, frozen=True):
 
 
 def prove(host: HostFacts, launch: ServerLaunch, environment: Mapping[str, str]) -> Proof:
-    """Return what was seen; raise NotProved with the reason if the server does not do what a host needs."""
+    """Return what the server showed; raise NotProved with the reason if it does not do what a host needs."""
     said: deque[str] = deque(maxlen=_LINES)
     began = perf_counter()
     try:

@@ -23,7 +23,7 @@ class SettingsFile(Value, frozen=True):
     """A settings file as it was when it was read; `content` is None if there was none."""
 
     path: str
-    """The path of the file itself, where links lead to."""
+    """The path of the file itself, after following links."""
     content: bytes | None
     status: os.stat_result | None
 
@@ -75,7 +75,7 @@ def check_writable(file: SettingsFile) -> None:
 def write_settings(file: SettingsFile, text: str, scope: str, *, is_private: bool = False) -> SettingsFile:
     """Replace a file by a text, and return the new file; its owner, mode and attributes stay.
 
-    With `is_private`, nobody but the owner may read it afterwards. Raise NotWritten if it has changed meanwhile.
+    With `is_private`, only the owner may read it afterwards. Raise NotWritten if it has changed meanwhile.
     """
     check_writable(file)
     mode = _NEW_MODE[scope] if file.status is None else stat.S_IMODE(file.status.st_mode)

@@ -1,6 +1,6 @@
-"""`connect shell`: install the completion for the user's shell, and take it away again.
+"""`connect shell`: install the completion for the user's shell, and remove it.
 
-The script is a file of its own; bash and zsh read it from one line in the shell's start file.
+The script is a separate file; one line in the start file of bash or zsh reads it.
 """
 
 import contextlib
@@ -158,9 +158,9 @@ def _prove(files: ShellFiles) -> str:
     """Complete `carrel con` in a real shell; raise NotProved if `connect` does not come out of it."""
     program = shutil.which(files.shell)
     if program is None:
-        return f"{files.shell} is not on PATH, so that it was not tried"
-    option, asked = _PROOFS[files.shell]
-    tried = _run([program, option, "-c", f". {shlex.quote(files.script)}; {asked}"])
+        return f"{files.shell} is not on PATH, so it was not tried"
+    option, commands = _PROOFS[files.shell]
+    tried = _run([program, option, "-c", f". {shlex.quote(files.script)}; {commands}"])
     if "connect" not in re.split(r"[\s:]+", tried.stdout):
         raise NotProved(f"{files.shell} completes nothing with the script; is `carrel` on PATH? {tried.stderr.strip()}")
     return "tried with `carrel con`"

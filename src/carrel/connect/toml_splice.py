@@ -49,7 +49,7 @@ def span(text: str, path: Sequence[str]) -> tuple[int, int]:
         ends = (place for place, _, later in headers[number + 1 :] if later is None or later[: len(wanted)] != wanted)
         end = next(ends, len(text))
         return start, _without_trailing_comments(text, start, end)
-    raise NotSpliceable(f"{'.'.join(path)} is not a table with a header of its own")
+    raise NotSpliceable(f"{'.'.join(path)} is not a table with its own header")
 
 
 def _without_trailing_comments(text: str, start: int, end: int) -> int:
@@ -61,7 +61,7 @@ def _without_trailing_comments(text: str, start: int, end: int) -> int:
 
 
 def _header_path(line: str) -> tuple[str, ...] | None:
-    """Return the keys of a table's header; None for a header of an array of tables or a line that is none."""
+    """Return the keys of a table's header; None for any other line, or the header of an array of tables."""
     try:
         table: object = tomllib.loads(line.strip() + "\n")
     except tomllib.TOMLDecodeError:
@@ -74,7 +74,7 @@ def _header_path(line: str) -> tuple[str, ...] | None:
 
 
 def _inline_insertion(text: str, path: Sequence[str], entry: Mapping[str, object]) -> tuple[int, str] | None:
-    """Return what tomlkit would insert. It also changes spaces near by, which are left as they are."""
+    """Return what tomlkit would insert, without the spaces near by that it changes too."""
     import tomlkit  # only where a table at the end is not possible
     from tomlkit.exceptions import TOMLKitError
 

@@ -1,4 +1,4 @@
-"""Add and remove an entry in a YAML text by one splice. ruamel.yaml reads, and tells where everything stands."""
+"""Add and remove an entry in a YAML text by one splice. ruamel.yaml reads it, with the position of everything."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ def span(text: str, key: str, name: str, *, is_listed: bool) -> tuple[int, int, 
     begin, end = _line_start(text, start + shift), _end(value) + shift
     line_end = text.find("\n", end)
     if begin > start + shift or (text[begin : start + shift].strip(" -") != ""):
-        raise NotSpliceable(f"{name} does not begin on a line of its own")
+        raise NotSpliceable(f"{name} does not begin on its own line")
     return begin, len(text) if line_end < 0 else line_end + 1, indent
 
 
@@ -106,7 +106,7 @@ def _into_value(text: str, pair: tuple[Node, Node], shift: int, ours: dict[str, 
     start = (value if is_listed else first).start_mark
     begin = _line_start(text, start.index + shift)
     if text[begin : start.index + shift].strip(" "):
-        raise NotSpliceable(f"the first entry of {key.value} does not begin on a line of its own")
+        raise NotSpliceable(f"the first entry of {key.value} does not begin on its own line")
     yield begin, _block(shown, " " * start.column, line_end)
 
 
@@ -179,7 +179,7 @@ def _place_of(container: Node, name: str, *, is_listed: bool) -> tuple[int, Node
 
 
 def _end(node: Node) -> int:
-    """Return where the last character of a value stands; the mark of a block is behind blank lines and comments."""
+    """Return the position of a value's last character; the mark of a block is after blank lines and comments."""
     if node.id == "scalar" or node.flow_style:
         return int(node.end_mark.index)
     last = node.value[-1]

@@ -73,14 +73,14 @@ _PLURALS: Final[Mapping[object, str]] = {
 _TYPES: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 """What JSON Schema calls the types that msgspec names in its messages."""
 
-_WRONG_TYPE: Final = re.compile(r"Expected `(.+)`, got `.+`")
-_MISSING_FIELD: Final = re.compile(r"Object missing required field `(.+)`")
+_WRONG_TYPE: Final = r"Expected `(.+)`, got `.+`"
+_MISSING_FIELD: Final = r"Object missing required field `(.+)`"
 _EXAMPLES: Final[Mapping[str, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
 PARAMETERS: Final = ("start", "length", "lines", "outline", "budget")
 """The parameters that Carrel itself applies to any text."""
 FOLDER_PARAMETERS: Final = ("outline", "budget")
 """The ones among them that also apply to a folder."""
-_INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
+_INTEGER: Final = r"([+-]?)0*+([0-9]*+)"
 _MAX_DIGITS: Final = 18
 MAX_PROBLEMS: Final = 20
 """Maximum number of problems in one message."""
@@ -334,7 +334,7 @@ def convert(kind: object, value: object) -> object:
 def _wrong_part(message: str) -> str:
     """Return which part of a record is wrong, from msgspec's message; "" if the value is not a record."""
     fault, _, place = message.partition(" - at `$")
-    missing, wrong = _MISSING_FIELD.fullmatch(fault), _WRONG_TYPE.fullmatch(fault)
+    missing, wrong = re.fullmatch(_MISSING_FIELD, fault), re.fullmatch(_WRONG_TYPE, fault)
     if not place and missing is None:
         return ""
     if missing is not None:
@@ -375,7 +375,7 @@ def parse_integer(text: str) -> int | None:
 
     A number of more than 18 digits becomes one of 18 digits: too large for every bound, and quickly read.
     """
-    found = _INTEGER.fullmatch(text)
+    found = re.fullmatch(_INTEGER, text)
     if found is None or not text[-1:].isdigit():
         return None
     digits = found[2] if len(found[2]) <= _MAX_DIGITS else "9" * _MAX_DIGITS

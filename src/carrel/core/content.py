@@ -96,12 +96,10 @@ def takes_long(given: Item | Reading | Unread, wanted: Range | None) -> bool:
     """Return whether the rest of a read takes too long for an event loop."""
     if isinstance(given, Unread):
         return True
-    items: tuple[Item, ...] = given.items if isinstance(given, Reading) else (given,)
-    size = 0
-    for item in items:
-        if type(item) is Stored:
-            size += item.source.size
-    if isinstance(given, Reading) and given.etag:  # without one, all bytes are read to make it
+    if not isinstance(given, Reading):
+        return isinstance(given, Stored) and given.source.size > LONG_READ_BYTES
+    size = sum([item.source.size for item in given.items if isinstance(item, Stored)])
+    if given.etag:  # without one, all bytes are read to make it
         part = wanted or given.range
         size = size if part is None or part.length is None else min(size, part.length)
     return size > LONG_READ_BYTES
@@ -137,8 +135,11 @@ def whole_text(item: Stored) -> str | None:
     return text if item.exact else text.removeprefix(_BYTE_ORDER_MARK)
 
 
-def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
-    """Return the part of an item that lies in the range; its `meta` names the place."""
+def cut(item: Item, wanted: Range, uri: str, limit: int, *, is_page: bool = False) -> Text | Blob:
+    """Return the part of an item that lies in the range; its `meta` names the place.
+
+    With `is_page`, the item's own URI of what follows is that of the next page: it holds for the last part only.
+    """
     source, encoding = _source_of(item)
     total = source.size
     start = _boundary(source, encoding, wanted.start)
@@ -150,7 +151,15 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
     following = _following(uri, end, wanted.length) if wanted.length and end < total else None
     if len(data) < length:  # the source became shorter while it was read
         total, following = start + len(data), None
+    if is_page:
+        item = replace(item, meta=meta_of_part(item, end))
     return _part(item, encoding, data, start, total, following)
+
+
+def meta_of_part(item: Item, end: int) -> dict[str, object]:
+    """Return the `meta` of an item for its part up to `end`: the next page follows only the last part."""
+    is_last = end >= _source_of(item)[0].size
+    return {name: value for name, value in (item.meta or {}).items() if is_last or name != NEXT}
 
 
 def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
@@ -291,7 +300,7 @@ def range_in(values: Sequence[tuple[str, str]]) -> Range:
 
 
 def range_of_lines(item: Item, text: str, uri: str, limit: int) -> Range:
-    """Return the byte range of lines such as `10-50`, for providers without lines of their own."""
+    """Return the byte range of lines such as `10-50`, for providers that do not apply `lines` themselves."""
     source, encoding = _source_of(item)
     if encoding == "binary":
         raise BadArgument("Invalid parameter: lines (only text has lines)", uri=uri, data={"parameter": "lines"})

@@ -16,13 +16,13 @@ LINES: Final = "dev.carrel/lines"
 MAX_COUNTED: Final = 16 * 1024 * 1024
 """Maximum size of a text whose lines are counted to name those of a part."""
 
-_ASKED: Final = re.compile(r"([0-9]{1,15})(-([0-9]{1,15})?)?")
+_ASKED: Final = r"([0-9]{1,15})(-([0-9]{1,15})?)?"
 _END: Final = ord("\n")
 
 
 def parse(text: str) -> tuple[int, int | None]:
     """Return the first and last line of `10-50`, `10-` or `10`, counted from 1; None means the end."""
-    found = _ASKED.fullmatch(text)
+    found = re.fullmatch(_ASKED, text)
     first = int(found[1]) if found else 0
     last = first if found is None or found[2] is None else None if found[3] is None else int(found[3])
     if first < 1 or (last is not None and last < first):

@@ -4,10 +4,18 @@ To define a frozen dataclass takes most of a millisecond, and to create one take
 measurement is in `docs/decisions/0001-values.md`.
 """
 
+import sys
 from typing import TypeVar
 
-from msgspec import DecodeError, Struct, json
-from msgspec.structs import replace
+# msgspec imports typing_extensions where that is installed, and works the same without it. It adds 5 % to the start of
+# a server, and half a megabyte. With other threads nothing is hidden: one of them may be importing it.
+_hidden = len(sys._current_frames()) == 1 and vars(sys)["modules"].setdefault("typing_extensions") is None
+try:
+    from msgspec import DecodeError, Struct, json
+    from msgspec.structs import replace
+finally:
+    if _hidden:
+        del sys.modules["typing_extensions"]
 
 __all__ = ["Value", "from_json", "replace", "to_json"]
 

@@ -10,10 +10,13 @@ if TYPE_CHECKING:
     from carrel.core.bus_address import BusAddress
 
 _EXAMPLE: Final = "expected a URL such as postgresql://user@host:5432/database"
-_ENCODE: Final = "percent-encode special characters of the password, such as %40 for @ and %2F for /"
+_ENCODE: Final = "percent-encode special characters of the password, such as %40 for @, %2F for / and %25 for %"
 _URL: Final = r"postgres(?:ql)?://(?P<place>[^/?#\s]*)(?:/(?P<database>[^?#\s]*))?(?:\?(?P<query>[^#\s]*))?"
 _HOSTS: Final = r"(?:(?:[\w.%-]*|\[[0-9A-Fa-f:.%]+\])(?::\d{1,5})?(?:,|$))*"
+_HALF_ENCODED: Final = r"%(?![0-9A-Fa-f]{2})"
 """Patterns that are compiled on use: most desks have no store."""
+
+_LAST_PORT: Final = 65_535
 
 
 class StoreAddress(Value, frozen=True):
@@ -38,8 +41,11 @@ def parse_address(text: str) -> StoreAddress:
         raise ConfigError(f"[store] url: {f'this URL cannot be read; {_ENCODE}' if is_ours else _EXAMPLE}")
     place, database = found["place"], found["database"] or ""
     hosts = place.rpartition("@")[2]
-    if "@" in database or ":" in database or "@" in place.rpartition("@")[0] or not re.fullmatch(_HOSTS, hosts):
+    is_broken = "@" in database or ":" in database or "@" in place.rpartition("@")[0] or re.search(_HALF_ENCODED, text)
+    if is_broken or not re.fullmatch(_HOSTS, hosts):
         raise ConfigError(f"[store] url: this URL cannot be read; {_ENCODE}")
+    if any(int(port) > _LAST_PORT for port in re.findall(r":(\d+)(?:,|$)", hosts)):
+        raise ConfigError(f"[store] url: a port is a number from 1 to {_LAST_PORT}")
     return StoreAddress(text, f"{hosts or _socket(found['query'] or '')}/{database}".rstrip("/"))
 
 

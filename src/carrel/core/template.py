@@ -50,7 +50,7 @@ class UriTemplate:
     literal_start: str
     is_fixed: bool  # no variables: only one URI matches
     _parts: _Parts
-    _fullmatch: Callable[[str], re.Match[str] | None]
+    _fullmatch: Callable[[str], re.Match[str] | None] | None  # compiled for the first match
 
     def __init__(self, text: str) -> None:
         path, tail, query = parts = _parse(text)
@@ -61,7 +61,7 @@ class UriTemplate:
         put("literal_start", path[0][0] if path else tail)
         put("is_fixed", not self.variables)
         put("_parts", parts)
-        put("_fullmatch", _compile(parts).fullmatch)
+        put("_fullmatch", None)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name} of a UriTemplate cannot be set")
@@ -86,11 +86,16 @@ class UriTemplate:
 
         Only the scheme ignores case. Query variables that `uri` does not have are absent.
         """
-        found = self._fullmatch(uri)
+        found = (self._fullmatch or self._compile())(uri)
         if found is None:
             return None
         is_plain = uri.isascii() and "%" not in uri and "?" not in uri
         return found.groupdict() if is_plain else self._decoded(found.groupdict(), uri)
+
+    def _compile(self) -> Callable[[str], re.Match[str] | None]:
+        fullmatch = _pattern_of(self._parts).fullmatch
+        super().__setattr__("_fullmatch", fullmatch)
+        return fullmatch
 
     def expand(self, values: Mapping[str, str]) -> str:
         """Return the URI that matches with these values: `match(expand(values)) == values`.
@@ -126,7 +131,7 @@ class UriTemplate:
         return None if holds_slash else values
 
 
-def _compile(parts: _Parts) -> re.Pattern[str]:
+def _pattern_of(parts: _Parts) -> re.Pattern[str]:
     """Return one pattern without nested repeats.
 
     `{x}` backtracks only for literal text in its own segment, which matches at the end of the segment or not at all.

@@ -1,4 +1,4 @@
-"""Ask every provider of a desk at once, each on its own thread: one that hangs does not hold the others."""
+"""Ask every provider of a desk at once, each on its own thread: one that hangs does not delay the others."""
 
 import threading
 from collections.abc import Callable

@@ -11,11 +11,11 @@ Subject = Literal["installation", "project", "providers", "http", "index", "syst
 
 
 NOT_EXAMINED: Final = "not examined, since the settings keep a server from starting"
-"""The message of a check that could not look."""
+"""The message of a check that could not run."""
 
 
 class Repair(Value, frozen=True):
-    """A change that mends a fault. `what` says what is done; `needs_consent`: only after a question, never by --yes."""
+    """A change that fixes a fault. `what` says what is done; with `needs_consent`, --yes is not enough: it asks."""
 
     what: str
     do: Callable[[], object]
@@ -35,7 +35,7 @@ class Finding(Value, frozen=True):
 
 
 class Check(Value, frozen=True):
-    """One fault that is looked for: `fault` says what it is, `fix` what mends it, `repairs` whether --fix can do it."""
+    """A check for one fault: `fault` describes it, `fix` says what to do, `repairs` whether --fix can do that."""
 
     id: str
     subject: Subject

@@ -42,7 +42,7 @@ def examine(setup: Setup, checks: Sequence[Check] = CHECKS) -> list[Finding]:
 
 
 def _is_blind(one: Check, setup: Setup) -> bool:
-    """Return whether a check needs a server, or a desk, that cannot be had."""
+    """Return whether a check needs a server or a desk, and there is none."""
     if one.subject == "server":
         return setup.desk is None or bool(setup.mistakes)
     return one.subject in ("providers", "index") and setup.desk is None

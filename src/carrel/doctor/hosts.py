@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from carrel.connect import splice
-from carrel.connect.connecting import connect, entry_for, plan_connection
+from carrel.connect.changes import connect, entry_for, plan_connection
 from carrel.connect.detection import found_hosts
 from carrel.connect.entries import holds_token, launch_of, target_of
 from carrel.connect.errors import BrokenFile, NotProved, NotSpliceable, NotWritten
@@ -155,7 +155,7 @@ def host_version(setup: Setup) -> Iterator[Finding]:
 
 
 def _rewriting(setup: Setup, server: HostServer, finding: Finding) -> Finding:
-    """Return a finding with what mends it: to write the entry again, if it is one that `carrel connect` writes."""
+    """Return a finding with its fix: to write the entry again, if it is one that `carrel connect` writes."""
     scope: Scope = "project" if server.scope == "project" else "user"
     command = f"carrel connect {server.host.name} --{scope}"
     around = setup.surroundings
@@ -236,7 +236,7 @@ def host_answer(setup: Setup) -> Iterator[Finding]:
 
 
 def _can_be_tried(setup: Setup, server: HostServer) -> bool:
-    """Return whether no other check says already why an entry does not work."""
+    """Return whether an entry can be tried: no other check has reported yet why it does not work."""
     names = {server.host.name}
     is_off = server.entry.get("disabled") is True or server.entry.get("enabled") is False
     others = (host_command, host_project, host_port, host_variable)

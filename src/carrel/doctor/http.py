@@ -17,7 +17,7 @@ from carrel.files.userdirs import state_folder
 from carrel.transports.http.tokens import TokenStore
 
 ANSWER_S: Final = 2.0
-"""How long a program that holds a port has to say that it is Carrel."""
+"""Time limit for the program on a port to answer that it is Carrel."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 

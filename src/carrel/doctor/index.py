@@ -15,7 +15,7 @@ from carrel.doctor.setup import Setup
 
 DAY_S: Final = 86_400
 LOOK_S: Final = 5.0
-"""How long is looked for the newest file."""
+"""Time limit for finding the newest file."""
 
 
 @check(
@@ -26,7 +26,7 @@ LOOK_S: Final = 5.0
     repairs=True,
 )
 def index_broken(setup: Setup) -> Iterator[Finding]:
-    """Yield a problem if the file is no index of Carrel's."""
+    """Yield a problem if the file is not an index of Carrel."""
     state = setup.index_state
     if state is not None and state.is_broken:
         shown = setup.short(state.path)

@@ -47,7 +47,7 @@ def _is_broken(path: str, *, has_journal: bool) -> bool:
     if head[: len(_MAGIC)] != _MAGIC or int.from_bytes(head[_MARK_AT:], "big") != APPLICATION:
         return True
     if has_journal:
-        return False  # what the file says is not all
+        return False  # the journal has changes that the file does not have yet
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
             connection.execute("SELECT count(*) FROM documents").fetchone()

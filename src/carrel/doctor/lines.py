@@ -35,11 +35,11 @@ def described(one: Finding) -> dict[str, str | None]:
 
 def lines_of(findings: Sequence[Finding], dots: str = "…") -> list[FindingLine]:
     """Return the lines of all findings; `dots` stand for what does not fit."""
-    told = [one for one in findings if one.message not in ("", NOT_EXAMINED)]
-    is_long = len(told) + len({_subject(one.id) for one in findings}) > MAX_LINES
+    reported = [one for one in findings if one.message not in ("", NOT_EXAMINED)]
+    is_long = len(reported) + len({_subject(one.id) for one in findings}) > MAX_LINES
     lines: list[FindingLine] = []
     merged: dict[str, list[str]] = {}
-    for one in told:
+    for one in reported:
         if one.state == "ok" and is_long:
             merged.setdefault(one.id, []).append(one.message.partition(":")[0])
         else:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 VERSION_S: Final = 10.0
-"""How long a program has to tell its version."""
+"""Time limit for a program to print its version."""
 
 
 def is_ours(program: str) -> bool:
@@ -25,7 +25,7 @@ def missing_interpreter(program: str) -> str:
 
 
 def version_of(command: Sequence[str]) -> str:
-    """Return the version that a command tells; an empty text if it tells none."""
+    """Return the version that a command prints; an empty text if it prints none."""
     try:
         ran = subprocess.run(
             [*command, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=VERSION_S, check=False

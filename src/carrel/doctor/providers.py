@@ -20,7 +20,7 @@ from carrel.doctor.setup import Setup
 from carrel.doctor.user_settings import set_users
 
 LOOK_S: Final = 3.0
-"""How long is looked for the largest file."""
+"""Time limit for finding the largest file."""
 MOST_MB: Final = 64
 """The largest message limit that is offered; hosts take less."""
 _PLACE_KEYS: Final = {"sage": "dir", "scopes": "db", "alc": "home"}
@@ -33,7 +33,7 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @check("providers", "provider", "a provider fails, or does not answer", "see the message")
 def provider(setup: Setup) -> Iterator[Finding]:
-    """Yield for each provider that it is served or not, and why."""
+    """Yield for each provider whether it is served, and why."""
     desk = setup.desk
     if desk is None:
         if setup.desk_error is not None and not isinstance(setup.desk_error, ConfigError):
@@ -81,7 +81,7 @@ def provider_data(setup: Setup) -> Iterator[Finding]:
         return
     chosen = ServerSettings(**config.values("server"))
     for one in registration.BUILT_IN:
-        origin = _asked_by(one, config, chosen)
+        origin = _requested_by(one, config, chosen)
         why, fix = _missing(one, config) if origin and one.missing else ("", "")
         if why:
             message = f"{one.name} is asked for by {origin}, but {why}"
@@ -111,7 +111,7 @@ def _missing(one: Registration, config: Config) -> tuple[str, str]:
     return one.missing, "start in the folder that has it, or use --project DIR"
 
 
-def _asked_by(one: Registration, config: Config, chosen: ServerSettings) -> str:
+def _requested_by(one: Registration, config: Config, chosen: ServerSettings) -> str:
     """Return the setting that names a provider; empty if none does, or if it is disabled."""
     values = config.values(one.name)
     if one.name in chosen.without or values.get("enabled") is False:
@@ -311,8 +311,8 @@ def provider_files(setup: Setup) -> Iterator[Finding]:
     """Yield a note for each problem that a built-in provider reports."""
     known = () if setup.desk is None else setup.desk.notes
     for name, answer in setup.answers.items():
-        is_told = name.startswith(_BUCKETS) and _is_down(setup, name)
-        if name not in _gateways(setup) and not is_told and answer.health.get("store") != "unreadable":
+        is_reported = name.startswith(_BUCKETS) and _is_down(setup, name)
+        if name not in _gateways(setup) and not is_reported and answer.health.get("store") != "unreadable":
             for one in answer.texts("problems"):
                 if one not in known and "flutter" not in one.lower():
                     yield note(f"{name}: {one}")

@@ -7,7 +7,7 @@ from carrel.doctor.checks import Repair
 
 
 def without_mode(path: str, bits: int, command: str) -> Repair:
-    """Return the repair that takes permissions from a file; `command` says the same for people."""
+    """Return the repair that removes permissions of a file; `command` is the same as a shell command."""
 
     def take() -> None:
         os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~bits)

@@ -133,7 +133,7 @@ class Setup:
         if self.config is None:
             return None
         try:
-            desk = open_desk(self.config, 0.0)  # who needs a gateway waits for it
+            desk = open_desk(self.config, 0.0)  # a check that needs a gateway waits for it
         except CarrelError as error:
             return error
         self._until_closed.callback(desk.close)

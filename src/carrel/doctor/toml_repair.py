@@ -1,6 +1,6 @@
 """Rename or comment out one key or section of a TOML file; no other byte changes.
 
-The text is changed line by line, and the result is parsed: if it does not say exactly what is meant, nothing is
+The text is changed line by line, and the result is parsed: if it is not exactly the intended settings, nothing is
 written.
 """
 
@@ -48,7 +48,7 @@ def _change(path: str, section: Sequence[str], key: str, name: str | None) -> No
 
 
 def _meant(before: str, section: Sequence[str], key: str, name: str | None) -> dict[str, Any]:
-    """Return what the file says after the change; raise KeyError if the name is taken."""
+    """Return the settings that the file should have after the change; raise KeyError if the name is taken."""
     table = copy.deepcopy(tomllib.loads(before))
     *above, last = (*section, key) if key else section
     here: dict[str, Any] = table

@@ -1,4 +1,4 @@
-"""From a text to its outline: what is defined in it, nested, each with its first and last line.
+"""From a text to its outline: its definitions, nested, each with its first and last line.
 
 Code is read by tree-sitter, whose grammars are installed with the extra `outline`; Markdown, data and logs by a few
 lines of our own. Nothing here knows a catalogue or a provider, opens a file or downloads anything. Time and memory

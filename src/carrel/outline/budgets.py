@@ -1,7 +1,7 @@
-"""The best of a resource that fits a number of tokens: `?budget=2000` on any URI.
+"""The most useful part of a resource within a number of tokens: `?budget=2000` on any URI.
 
-A resource that fits comes as it is. Of a longer text come its outline and its beginning, or only its beginning; of a
-folder its first children. The last line of a text says what is missing, and `dev.carrel/next` in its `meta` is the URI
+A resource that fits is returned whole; a longer text as its outline and its beginning, or only its beginning; a
+folder as its first children. The last line says what is missing, and `dev.carrel/next` in `meta` is the URI
 that goes on within the same budget. The budget is for the whole text of an answer, lines like this one included. If it
 is too small for any content, one line says so and names a budget that is not.
 """
@@ -24,14 +24,14 @@ NAME: Final = "budget"
 _RANGE_NAMES: Final = frozenset({"start", "length"})
 
 _BYTES_PER_TOKEN: Final = 64
-"""Bytes of a text that are read for each token of a budget; few texts cost less."""
+"""Bytes of a text that are read for each token of a budget; few texts have more bytes per token."""
 _LEAST_BYTES: Final = 4_096
 _MOST_BYTES: Final = MAX_MESSAGE_BYTES // 4
 """Bytes of one answer, however large the budget: so that it fits one message when it is encoded."""
 _LEAST_CONTENT: Final = 24
-"""Tokens of content without which an answer is not worth its words around it."""
+"""Minimum tokens of content; with less, the answer would be mostly notes."""
 _MARGIN: Final = 64
-"""By how much a suggested budget is larger than the words around the content."""
+"""Tokens that a suggested budget adds to the notes around the content."""
 _NOTED_TWICE: Final = 24
 """The first line says what is missing too, if the line costs at most this part of the budget."""
 _STEPS: Final = 24
@@ -93,7 +93,7 @@ def fit(reading: Reading, budget: Budget, wanted: Range | None, outline: Callabl
 
 
 class _TextPart:
-    """A text, or a range of it, and what of that fits a budget."""
+    """A text, or a range of it, and the part that fits a budget."""
 
     def __init__(self, item: Stored, budget: Budget, asked: Range | None, outline: Callable[[int], str]) -> None:
         names = {name for name, _ in pairs(split_query(budget.uri)[1] or "")}
@@ -110,7 +110,7 @@ class _TextPart:
         self._end = size if asked is None or asked.length is None else min(size, asked.start + asked.length)
 
     def fitting(self) -> Text:
-        """Return its outline and beginning, or its beginning, or how large the budget must be."""
+        """Return its outline and beginning, or its beginning, or a line that says how large the budget must be."""
         frame = estimate_tokens(self._longest_note()) + 1
         self._is_noted_twice = frame * _NOTED_TWICE <= self._budget.tokens
         room = self._budget.tokens - frame * (1 + self._is_noted_twice)
@@ -123,7 +123,7 @@ class _TextPart:
         return self._too_small(frame)
 
     def whole(self) -> Text | None:
-        """Return all that was asked for, if it fits."""
+        """Return the whole request, if it fits."""
         if self._end - self._begin > self._limit():
             return None
         uri = self._budget.following(self._budget.uri)
@@ -139,7 +139,7 @@ class _TextPart:
         return item if tokens <= self._budget.tokens else None
 
     def _limit(self) -> int:
-        """Return how many bytes are read at most."""
+        """Return the maximum number of bytes to read."""
         return min(_MOST_BYTES, self._budget.tokens * _BYTES_PER_TOKEN + _LEAST_BYTES)
 
     def _beginning(self, before: str, room: int) -> Text | None:
@@ -207,7 +207,7 @@ def _no_outline(_room: int) -> str:
 
 
 def _longest(data: bytes, encoding: Encoding, room: int, *, from_end: bool) -> int:
-    """Return how many bytes from the start, or from the end, cost at most `room` tokens: whole lines if possible."""
+    """Return how many bytes from the start, or the end, cost at most `room` tokens: whole lines if possible."""
 
     def part(count: int) -> bytes:
         return data[len(data) - count :] if from_end else data[:count]
@@ -290,7 +290,7 @@ def _fit_children(reading: Reading, budget: Budget) -> Reading:
 
 
 def _shown(count: int, reading: Reading) -> str:
-    """Return how many children are shown of how many."""
+    """Return how many of all children are shown, as `12 of 40`."""
     every = len(reading.items)
     is_more = reading.more is not None and reading.more(every) is not None
     return f"{count} of {'more than ' if is_more else ''}{every}"

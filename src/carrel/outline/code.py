@@ -1,6 +1,6 @@
 """The definitions of a source file, by tree-sitter.
 
-The parser holds Python's lock while it works, so it is fed in pieces, between which others work, and
+The parser holds Python's lock while it works, so it gets the text in pieces, between which other threads run, and is
 stopped at a deadline. A text that is nested deeper than people write is not parsed at all: it can take gigabytes.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_NESTING: Final = 256
 """Brackets that are open at once."""
 MAX_LINE: Final = 50_000
-"""Characters in a line; a longer one was written by a program that left no lines to point at."""
+"""Characters in a line; a longer one was generated, and its lines say nothing."""
 MAX_ROWS: Final = 20_000
 DEADLINE_S: Final = 1.0
 """Time for parsing one text."""
@@ -55,7 +55,7 @@ _CALLED: Final = re.compile(
 _WORD: Final = re.compile(r"[\w$]+")
 
 _parsing: Final = threading.Lock()
-"""One text at a time: what a hostile one costs in memory, it costs once."""
+"""One text is parsed at a time, so that hostile texts use their memory only once."""
 
 
 class _Grammar(Value, frozen=True):
@@ -84,7 +84,7 @@ def _grammar(language: Language) -> _Grammar:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Set a time limit without a word: it is deprecated, and the callback that replaces it crashes."""
+    """Suppress the warning that a time limit is deprecated: the callback that replaces it crashes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
@@ -111,13 +111,13 @@ def outline_code(data: bytes, language: Language) -> TextOutline:
 
 
 def _nesting(data: bytes) -> int:
-    """Return how many brackets are open at once at most, as if none stood in a string or comment."""
+    """Return the maximum number of brackets open at once; brackets in strings and comments count too."""
     steps = data.translate(_STEPS, _OTHER_BYTES)
     return max(accumulate(step - 1 for step in steps), default=0)
 
 
 def _parse(data: bytes, language: Language, grammar: _Grammar) -> tuple[tuple[Row, ...], bool] | None:
-    """Return the rows, and whether all of the text is of the language; None if that takes too long."""
+    """Return the rows, and whether the whole text was parsed; None if that takes too long."""
     from tree_sitter import QueryCursor
 
     def read(offset: int, _point: object) -> bytes:

@@ -1,6 +1,6 @@
 """The upper keys of JSON, YAML and TOML, with the lines of their values.
 
-Each is scanned once, without recursion; what is malformed gives the keys that were found.
+Each is scanned once, without recursion; from a malformed text come the keys that were found.
 """
 
 import re
@@ -61,7 +61,7 @@ def json_keys(text: str) -> list[Row]:
 
 
 def _opened(rows: list[Row], closing: list[int | None], key: str, line: int, token: str) -> int | None:
-    """Add a row for an object or array that begins, and return which it is."""
+    """Add a row for an object or array that begins, and return the number of the row."""
     depth = len(closing)
     if not 0 < depth <= MAX_DEPTH or not key:
         return None

@@ -1,6 +1,6 @@
 """The files that a project's manifest names as its entry points.
 
-A manifest is a stranger's text. What it names is a path below the project or nothing: the caller opens it by the rules
+A manifest is a stranger's text. Only paths below the project are returned; the caller opens them by the rules
 for every other file. A manifest that is broken, too long or of another shape names nothing.
 """
 
@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from carrel.core import toml
-
 MAX_MANIFEST_BYTES: Final = 100_000
 MOST_NAMED: Final = 8
 """Maximum number of entry points of one manifest."""
 _MAX_PATH: Final = 200
-_MODULE: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,8}", re.ASCII)
-_NAME: Final = re.compile(r"[^\x00-\x1f\x7f\\:*?]+")
+_MODULE: Final = r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,8}"
+_NAME: Final = r"[^\x00-\x1f\x7f\\:*?]+"
 
 Paths = Iterable[tuple[str, ...]]
-"""For each entry point the files that it may mean, the most likely first."""
+"""For each entry point the files that may be meant, the most likely first."""
 
 
 def named_in(manifest: str, text: bytes) -> list[tuple[str, ...]]:
@@ -41,16 +39,16 @@ def named_in(manifest: str, text: bytes) -> list[tuple[str, ...]]:
 def _inside(path: str) -> str:
     """Return a path that stays below the project, without `./`; empty for any other."""
     parts = path.removeprefix("./").split("/")
-    is_plain = all(_NAME.fullmatch(part) and part not in (".", "..") for part in parts)
+    is_plain = all(re.fullmatch(_NAME, part) and part not in (".", "..") for part in parts)
     return "/".join(parts) if is_plain and len(path) <= _MAX_PATH else ""
 
 
 def _python(text: str) -> Paths:
-    manifest = toml.loads(text)
+    manifest = _toml(text)
     for names in (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts")):
         for target in table_in(manifest, *names).values():
             module = target.partition(":")[0].strip() if isinstance(target, str) else ""
-            if _MODULE.fullmatch(module):
+            if re.fullmatch(_MODULE, module, re.ASCII):
                 path = module.replace(".", "/")
                 yield tuple(f"{folder}{path}{end}" for folder in ("src/", "") for end in (".py", "/__init__.py"))
 
@@ -66,7 +64,7 @@ def _node(text: str) -> Paths:
 
 
 def _rust(text: str) -> Paths:
-    manifest = toml.loads(text)
+    manifest = _toml(text)
     bins = manifest.get("bin")
     for table in (*(bins if isinstance(bins, list) else ()), manifest.get("lib")):
         path = table.get("path") if isinstance(table, Mapping) else None
@@ -100,8 +98,14 @@ _MANIFESTS: Final[Mapping[str, Callable[[str], Paths]]] = {
 """Where a project names its entry points, and how to read that. Those of Go are found by their names alone."""
 
 
+def _toml(text: str) -> Mapping[str, object]:
+    from carrel.core import toml  # only for a project with such a manifest
+
+    return toml.loads(text)
+
+
 def _json(text: str) -> Mapping[str, object]:
-    import json  # only for a project with such a manifest
+    import json  # as above
 
     manifest = json.loads(text)
     return manifest if isinstance(manifest, Mapping) else {}

@@ -268,7 +268,7 @@ def of_suffix(suffix: str) -> Language | None:
 
 
 def suffix_of(name: str, mime_type: str, first_line: str) -> str:
-    """Return the suffix that says what a text is: that of its name, or of its type, or of its first line."""
+    """Return the suffix that stands for the kind of a text: from its name, its type or its first line."""
     stem, dot, suffix = name.rpartition(".")
     suffix = suffix.lower() if dot and stem else ""
     if suffix in _BY_SUFFIX or suffix in _BY_TYPE.values():

@@ -7,7 +7,7 @@ from carrel.outline.rows import MAX_ROWS, Row
 
 BEFORE: Final = 2
 AFTER: Final = 6
-"""Lines around an event: what led to it, and what it says further."""
+"""Lines around an event: before it and after it."""
 MAX_EVENT: Final = 120
 
 _ERROR: Final = re.compile(
@@ -22,7 +22,7 @@ _WARNING: Final = re.compile(
 )
 _HINTS: Final = tuple("err warn fatal panic critical severe emerg alert exception trace failed ✗".split())
 _SHORT: Final = ("E/", "F/", "W/")
-"""What is in every line that one of the two matches, in lower case, or at its start."""
+"""Words of which every line that one of the two expressions matches has one, in lower case, or at its start."""
 TIME: Final = re.compile(
     r"\s*\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d|\[ *\d+\.\d{3,}\])"
 )
@@ -38,7 +38,7 @@ def looks_like_log(lines: list[str]) -> bool:
 
 
 def events(lines: list[str]) -> list[Row]:
-    """Return the errors and warnings, like ones together; warnings are the first to be left out."""
+    """Return the errors and warnings, equal ones as one row; warnings are the first to be left out."""
     first_of: dict[str, int] = {}
     times: dict[int, int] = {}
     rows: list[Row] = []

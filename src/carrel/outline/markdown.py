@@ -38,7 +38,7 @@ def _title(text: str) -> str:
 
 
 def _found(lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield the line, level and text of each heading; those in code and in front matter are none."""
+    """Yield the line, level and text of each heading; lines in code and in front matter are not headings."""
     fence = ""
     start = _front_matter(lines)
     for at in range(start, len(lines)):

@@ -1,4 +1,4 @@
-"""The outline of any text: which reader it has, and how it is written so that it costs little.
+"""The outline of any text: which module reads it, and how it is written in few tokens.
 
 Above `FREE_LINES` an outline costs at most a tenth of its text, below at most a third. Where it would cost more, inner
 rows go first, then signatures, then private names, then the smallest definitions; the last line says how many rows are
@@ -118,7 +118,7 @@ def render(
 
 
 def _fitting(rows: Sequence[Row], uri: str, room: int | None) -> list[str]:
-    """Return the lines of as many rows as there is room for, and a last line that says what is missing."""
+    """Return the lines of as many rows as fit, and a last line that says what is missing."""
     ways: tuple[tuple[Callable[[Row], bool], bool], ...] = (
         (lambda _row: True, True),
         (lambda row: not row.is_inner, True),
@@ -134,7 +134,7 @@ def _fitting(rows: Sequence[Row], uri: str, room: int | None) -> list[str]:
 
 
 def _largest(rows: Sequence[Row], total: int, uri: str, room: int) -> list[str]:
-    """Return the lines of the outermost and largest definitions that there is room for."""
+    """Return the lines of the outermost and largest definitions that fit."""
     by_weight = sorted(rows, key=lambda row: (row.is_inner, row.depth, row.first - row.last))
     left = room - estimate_tokens(_missing(total, uri)) - JOINT
     kept: list[Row] = []

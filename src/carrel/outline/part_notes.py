@@ -14,7 +14,7 @@ _NAME_LENGTH: Final = 80
 
 
 def name_of(uri: str) -> str:
-    """Return the last name in a URI, by which a reader knows what this is a part of."""
+    """Return the last name in a URI, which tells a reader to which resource a part belongs."""
     return decode_loosely(split_query(uri)[0].rstrip("/").rpartition("/")[2])[:_NAME_LENGTH] or "part"
 
 
@@ -25,7 +25,7 @@ def number_in(item: Item, name: str) -> int:
 
 
 def place_of(item: Item, text: str) -> str:
-    """Return which lines and bytes of the whole an item has, and about how many tokens both are."""
+    """Return which lines and bytes of the whole an item has, and about how many tokens the part and the whole have."""
     from carrel.core.tokens import estimate_tokens  # not needed to start
 
     start, length, total = (number_in(item, name) for name in ("start", "length", "total"))
@@ -38,7 +38,7 @@ def place_of(item: Item, text: str) -> str:
 
 
 def with_tokens(reading: Reading) -> Reading:
-    """Return a reading with what it costs in its `meta`, if it is one whole text."""
+    """Return a reading with its cost in tokens in `meta`, if it is one whole text."""
     item = reading.items[0] if len(reading.items) == 1 else None
     if not isinstance(item, Text) or not item.meta or number_in(item, "length") != number_in(item, "total"):
         return reading

@@ -1,4 +1,4 @@
-"""The outline of a folder: its tree with sizes, as deep as there is room for."""
+"""The outline of a folder: its tree with sizes, as deep as the budget allows."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,7 +15,7 @@ MAX_ALL: Final = 5_000
 
 
 class _Branch:
-    """A folder: what is in it, and how much that is."""
+    """A folder: its children, and their number and size."""
 
     __slots__ = ("children", "files", "size")
 
@@ -37,7 +37,7 @@ def render(
     root = _tree(uri, every[:MAX_FILES])
     more = "more than " if len(every) > MAX_FILES else ""
     joint = "" if uri.endswith("/") else "/"
-    head = f"{uri} (folder, {more}{root.files} files, {root.size} bytes)"
+    head = f"{uri} (folder, {more}{_counted(root.files, 'file')}, {_counted(root.size, 'byte')})"
     if is_all:
         lines = list(islice(_lines(root, joint, 1_000), MAX_ALL))
     elif budget is None:
@@ -69,7 +69,7 @@ def _count(folder: _Branch, size: int | None) -> None:
 
 
 def _fitting(root: _Branch, joint: str, tokens: int) -> list[str]:
-    """Return the tree as deep as some tokens allow; at least its first level, or as much of that as fits."""
+    """Return the tree as deep as a number of tokens allows; at least as much of its first level as fits."""
     best: list[str] = []
     for depth in range(1, 16):
         lines = list(_lines(root, joint, depth))
@@ -89,6 +89,10 @@ def _fitting(root: _Branch, joint: str, tokens: int) -> list[str]:
     return taken
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun if number == 1 else f'{noun}s'}"
+
+
 def _lines(folder: _Branch, path: str, depth: int) -> Iterator[str]:
     """Yield a line for each child, folders with their children if they are not too deep; `path` stands before names."""
     stack = [(folder, path, 0, iter(folder.children.items()))]
@@ -100,9 +104,9 @@ def _lines(folder: _Branch, path: str, depth: int) -> Iterator[str]:
             continue
         below = f"{path}{name}"
         if isinstance(child, _Branch):
-            yield f"{' ' * level}{child.files} files, {child.size} bytes {below}?outline"
+            yield f"{' ' * level}{_counted(child.files, 'file')}, {_counted(child.size, 'byte')} {below}?outline"
             if level + 1 < depth:
                 stack.append((child, f"{below}/", level + 1, iter(child.children.items())))
         else:
-            size = "" if child is None else f"{child} bytes "
+            size = "" if child is None else f"{_counted(child, 'byte')} "
             yield f"{' ' * level}{size}{below}?outline"

@@ -1,4 +1,4 @@
-"""What may be asked of any text beside its bytes: its outline, some of its lines, or what fits a budget of tokens.
+"""The views of any text besides its bytes: its outline, some of its lines, or what fits a budget of tokens.
 
 `?outline`, `?lines=10-50` and `?budget=2000` are applied here, once for every provider. A provider whose template names
 `lines` or `budget`, or whose reader takes `outline`, gets them itself.
@@ -32,7 +32,7 @@ _TRIES: Final = 3
 
 
 class View(Value, frozen=True):
-    """The requested view of the text at `uri`. `asked` is the URI with everything but the budget."""
+    """The requested view of the text at `uri`. `asked` is the URI with everything except the budget."""
 
     uri: str
     outline: str | None = None
@@ -62,7 +62,7 @@ class Viewed(Value, frozen=True):
 
 
 def find_view(uri: str, names: frozenset[str], rows: Sequence[tuple[UriTemplate, Route, object]]) -> View | None:
-    """Return the view that a query asks for, unless the templates of the scheme say that its provider does that."""
+    """Return the view that a query asks for, unless the templates of the scheme leave that to the provider."""
     bare = split_query(uri)[0]
     # A URI that no template matches goes to a provider that may know the names of all of its templates.
     for template, route, _ in [row for row in rows if row[0].match(bare) is not None][:1] or rows:
@@ -71,7 +71,7 @@ def find_view(uri: str, names: frozenset[str], rows: Sequence[tuple[UriTemplate,
 
 
 def view_of(uri: str, names: frozenset[str]) -> View | None:
-    """Return what the query asks for under these names; raise if it cannot be."""
+    """Return what the query asks for under these names; raise if that is not possible."""
     query = split_query(uri)[1]
     asked = [pair for pair in pairs(query) if pair[0] in names] if query else []
     if not asked:
@@ -108,8 +108,9 @@ def show(view: View, viewed: Viewed) -> Reading:
             raise content.two_ranges(view.uri)
         item = content.stored(reading.items[0])
         wanted = content.range_of_lines(item, view.lines or "", view.uri, MAX_MESSAGE_BYTES)
-        named = name_lines(item.source, item.encoding, wanted.start, wanted.start + (wanted.length or 0))
-        item = replace(item, meta={**(item.meta or {}), **named})
+        end = wanted.start + (wanted.length or 0)
+        named = name_lines(item.source, item.encoding, wanted.start, end)
+        item = replace(item, meta={**content.meta_of_part(item, end), **named})
     except BaseException:
         _close(reading)
         raise
@@ -150,7 +151,7 @@ def _show_once(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> tuple[R
 
 
 def _as_text(reading: Reading, text: str, meta: Meta) -> Reading:
-    """Return a text that is made of a reading."""
+    """Return a reading of a text that was made from another reading."""
     modified, ttl_ms, scope = reading.last_modified_ms, reading.ttl_ms, reading.cache_scope
     return Reading((Text(text, "text/plain", meta=meta or None),), "", None, modified, ttl_ms, scope)
 
@@ -215,7 +216,7 @@ def _outline(view: View, viewed: Viewed, reading: Reading) -> _Outline:
 
 
 def _budgeted(view: View, viewed: Viewed, budget: "Budget") -> Reading:
-    """Return what fits the budget of what else the view asks for."""
+    """Return the part of the requested view that fits the budget."""
     wanted = content.range_in(view.range) if view.range else None
     if view.outline is not None:
         return _settled(viewed, lambda reading: _budgeted_outline(view, viewed, reading, budget, wanted))

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Annotated, Final
 
-from carrel.catalog import suggestions
 from carrel.catalog.catalog import Catalog, Part
 from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.content import NEXT, OPEN_ENDED, OTHER_PARTS
@@ -140,14 +139,17 @@ class Mirror(Provider):
         if isinstance(error, NotFound):
             question = self._question(error.uri or "")
             return f"{error.message}; {question}" if question else error.message
-        return (
-            suggestions.with_advice(self._catalog, error).message if isinstance(error, RequestError) else error.message
-        )
+        if not isinstance(error, RequestError):
+            return error.message
+        from carrel.catalog import suggestions  # not needed to start
+
+        return suggestions.with_advice(self._catalog, error).message
 
     # Listing
 
     def _list(self, asked: ListArguments, room: int) -> ToolResult:
-        from carrel.core.tokens import estimate_tokens  # not needed to start
+        from carrel.catalog import suggestions  # not needed to start
+        from carrel.core.tokens import estimate_tokens
 
         cursor, prefix = asked.cursor or None, asked.prefix or ""
         if prefix and not suggestions.has_scheme(prefix):
@@ -177,6 +179,8 @@ class Mirror(Provider):
     # Reading
 
     def _read(self, asked: ReadArguments, room: int) -> ToolResult:
+        from carrel.catalog import suggestions  # not needed to start
+
         uri = suggestions.as_uri(asked.uri)
         if asked.budget is not None or "budget" in _names(uri):
             return self._read_within(uri, asked)
@@ -231,6 +235,8 @@ class Mirror(Provider):
 
     def _question(self, uri: str) -> str:
         """Return a question that names URIs which exist and are spelled much like this one."""
+        from carrel.catalog import suggestions  # not needed to start
+
         return suggestions.question(suggestions.nearest(self._catalog, uri))
 
 

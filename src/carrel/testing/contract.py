@@ -132,7 +132,7 @@ class ProviderContract:
             assert code == expected, f"{method} answers {code}, declared are {sorted(declared)}"
 
     @in_both_eras
-    def test_law_2_every_entry_has_a_uri_of_its_own_and_a_name(self, trial: Trial) -> None:
+    def test_law_2_every_entry_has_its_own_uri_and_a_name(self, trial: Trial) -> None:
         trial.check_lists()
         trial.catalog.page_size = 2
         pages = list(trial.pages())
@@ -140,7 +140,7 @@ class ProviderContract:
         for entry in entries:
             uri = entry["uri"]
             assert entry["name"], f"{uri} has no name"
-            assert is_absolute(uri), f"{uri[:200]} is no absolute URI"
+            assert is_absolute(uri), f"{uri[:200]} is not an absolute URI"
             assert scheme_of(uri) in trial.provider.schemes, f"{uri} is not of {trial.provider.schemes}"
         twice = [uri for uri, n in Counter(normalise(entry["uri"]) for entry in entries).items() if n > 1]
         assert not twice, f"listed twice: {twice}"
@@ -196,7 +196,7 @@ class ProviderContract:
             assert second[uri].etag == reading.etag, f"the ETag of {uri} differs without a change"
             if reading.error is None:
                 assert reading.etag, f"{uri} has no ETag"
-                assert trial.read(uri, reading.etag).unchanged, f"{uri} is sent again to who has its ETag"
+                assert trial.read(uri, reading.etag).unchanged, f"{uri} is sent again to a client that has its ETag"
         assert trial.uris() == before, "reading changed the list"
 
     @in_both_eras
@@ -252,7 +252,7 @@ class ProviderContract:
             assert error.code in trial.refusals, f"{uri[:200]} is answered with {error.code}"
 
     @in_both_eras
-    def test_law_8_no_error_shows_innards(self, trial: Trial) -> None:
+    def test_law_8_no_error_shows_internals(self, trial: Trial) -> None:
         known = self.missing_uri()
         missing = [known] if known else [f"{scheme}:///no/such" for scheme in trial.provider.schemes[:1]]
         for uri in [*missing, *trial.uris(), *trial.hostile_uris()]:
@@ -320,19 +320,19 @@ class ProviderContract:
                     chosen.setdefault(name, offered[0])
 
     @in_both_eras
-    def test_law_11_a_change_is_told_once_to_those_who_listen(self, trial: Trial) -> None:
+    def test_law_11_each_subscriber_is_notified_of_a_change_once(self, trial: Trial) -> None:
         before = {uri: trial.read(uri) for uri in trial.uris()[:SAMPLE]}
         with trial.client.listen(before) as listening, trial.connect().listen() as other:
             assert set(listening.honoured) == set(before), f"not honoured: {set(before) - set(listening.honoured)}"
             uri = self._change_one(before)
             if uri is not None:
-                told = listening.wait(self.noticed_s + self.poll_s)
-                assert told is not None, f"{uri} changed, and no notification came"
+                notified = listening.wait(self.noticed_s + self.poll_s)
+                assert notified is not None, f"{uri} changed, and no notification came"
             assert other.wait(QUIET_S + 2 * self.poll_s) is None, "a client that did not subscribe gets a notification"
-        told_uris = Counter(json.loads(news)["params"]["uri"] for news, kind in trial.heard if kind == UPDATED)
-        changed = {uri for uri in told_uris if uri not in before or trial.has_changed(uri, before[uri])}
-        assert told_uris == Counter(changed), f"told: {dict(told_uris)}, changed: {changed}"
-        assert uri is None or uri in told_uris, f"{uri} changed, told is {dict(told_uris)}"
+        notified_uris = Counter(json.loads(news)["params"]["uri"] for news, kind in trial.heard if kind == UPDATED)
+        changed = {uri for uri in notified_uris if uri not in before or trial.has_changed(uri, before[uri])}
+        assert notified_uris == Counter(changed), f"notified: {dict(notified_uris)}, changed: {changed}"
+        assert uri is None or uri in notified_uris, f"{uri} changed, notified: {dict(notified_uris)}"
 
     @in_both_eras
     def test_law_12_tools_have_schemas_and_bad_input_is_a_result_that_says_so(self, trial: Trial) -> None:

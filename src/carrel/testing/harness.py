@@ -96,7 +96,7 @@ class Trial:
             assert first.names == second.names, f"{told}; they must not change"
 
     def check_lists(self) -> None:
-        """Fail if a list of an object raises, is no list, or has entries that cannot be served."""
+        """Fail if a list of an object raises, is not a list, or has entries that cannot be served."""
         list(self.provider.entries())
         faults = () if self._object is None else self._object.list_faults()
         assert not faults, "; ".join(faults)
@@ -304,12 +304,12 @@ def check_names(provider: Provider) -> None:
 def check_schema(tool: Tool) -> None:
     """Fail unless a tool has a valid name and an object schema with valid types."""
     schema = tool.input_schema
-    assert _TOOL_NAME.fullmatch(tool.name), f"{tool.name!r} is no name for a tool"
+    assert _TOOL_NAME.fullmatch(tool.name), f"{tool.name!r} is not a valid name of a tool"
     assert schema.get("type") == "object", f"the schema of {tool.name} is not that of an object"
     properties = schema.get("properties", {})
-    assert isinstance(properties, dict), f"the properties of {tool.name} are no object"
+    assert isinstance(properties, dict), f"the properties of {tool.name} are not an object"
     required = schema.get("required", [])
-    assert isinstance(required, list), f"what {tool.name} requires is no list"
+    assert isinstance(required, list), f"`required` of {tool.name} is not a list"
     assert set(required) <= set(properties), f"{tool.name} requires what it does not describe"
     for name, described in properties.items():
         assert isinstance(described, dict | bool), f"{name} of {tool.name} has no schema"

@@ -9,12 +9,12 @@ from tests.providers.alc.homes import Home
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """Give a home with nothing in it; not even its folder exists."""
+    """Return a home with nothing in it; not even its folder exists."""
     return Home(tmp_path)
 
 
 @pytest.fixture
 def full(home: Home) -> Home:
-    """Give a home with one of everything."""
+    """Return a home with one of everything."""
     home.fill()
     return home

@@ -113,19 +113,19 @@ def compact(value: object) -> str:
 
 
 def read(catalog: Catalog, uri: str) -> str:
-    """Give the text of a read."""
+    """Return the text of a read."""
     return text_of(catalog.read(uri))
 
 
 def text_of(reading: Reading) -> str:
-    """Give the text of a reading's one item."""
+    """Return the text of a reading's one item."""
     [item] = reading.items
     assert isinstance(item, Text)
     return item.text
 
 
 def refusal(catalog: Catalog, uri: str) -> tuple[str, str]:
-    """Give the kind and the message of the error that a read gives."""
+    """Return the kind and the message of the error that a read gives."""
     kinds = {NotFound: "NotFound", TooLarge: "TooLarge", BadArgument: "InvalidParams", ProviderError: "Internal"}
     with pytest.raises((RequestError, ProviderError)) as caught:
         catalog.read(uri)

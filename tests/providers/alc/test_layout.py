@@ -103,6 +103,7 @@ AREAS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("area", AREAS)
 @pytest.mark.parametrize("is_absolute", [False, True])
 def test_a_home_that_the_project_names_may_not_link_out_of_it(machine: Machine, area: str, is_absolute: bool) -> None:
@@ -421,7 +422,7 @@ def test_a_folder_of_another_user_is_not_served(machine: Machine, monkeypatch: p
 # Files that are none
 
 
-def test_records_of_installs_that_are_a_fifo_hold_nobody_up(machine: Machine) -> None:
+def test_records_of_installs_that_are_a_fifo_block_nothing(machine: Machine) -> None:
     machine.write(machine.user / ".algocline/packages/x/init.lua", 'M.meta = { name = "x" }')
     os.mkfifo(machine.user / ".algocline/installed.json")
 
@@ -438,7 +439,7 @@ def test_a_log_of_millions_of_values_is_refused(machine: Machine) -> None:
 
 @pytest.mark.parametrize("name", ["alc.toml", "alc.local.toml"])
 @pytest.mark.parametrize("kind", ["fifo", "folder", "sparse", "device"])
-def test_a_strange_file_holds_nobody_up(machine: Machine, name: str, kind: str) -> None:
+def test_a_strange_file_blocks_nothing(machine: Machine, name: str, kind: str) -> None:
     machine.environment["ALC_HOME"] = str(machine.user / "none")
     (machine.project / "alc.toml").write_text("")
     path = machine.project / name

@@ -317,7 +317,7 @@ class Heard:
         self.subscription.close()
 
 
-def test_what_changes_appears_or_vanishes_is_told_as_it_was_subscribed(full: Home) -> None:
+def test_what_changes_appears_or_vanishes_is_reported_as_it_was_subscribed(full: Home) -> None:
     catalog = full.catalog(poll_seconds=0.02)
     for uri in (
         "alc:///scenarios//a/",
@@ -353,7 +353,7 @@ def test_a_new_item_notifies_subscribers_of_the_list(full: Home) -> None:
         assert heard.next() == LIST
 
 
-def test_variants_of_one_uri_are_told_once_each(full: Home) -> None:
+def test_variants_of_one_uri_are_reported_once_each(full: Home) -> None:
     variants = ("alc://logs/s-1", "alc://logs/s-1?limit=1", "alc://logs/s-1?limit=2")
     with Heard(full.catalog(poll_seconds=0.05), *variants) as heard:
         full.write("logs/s-1.json", "{}")
@@ -539,7 +539,7 @@ def test_a_provider_is_asked_as_often_as_it_wants(full: Home) -> None:
     subscription = watcher.subscribe(told.put, ["alc://logs/s-1", "notes:///a"])
     subscription.start()
     # Each provider is looked at once when it begins to be watched; only then does the interval count.
-    until(lambda: [one.has_begun and not one.is_asked for one in watcher._attended.values()] == [True, True])
+    until(lambda: [one.has_begun and not one.is_running for one in watcher._watched_providers.values()] == [True, True])
     for text in ("first", "second"):
         shelf.put("a", text)
         assert told.get(timeout=PATIENCE_S) == "notes:///a"

@@ -20,7 +20,7 @@ Leaves = dict[tuple[str, ...], object]
 
 
 def in_lua(source: str) -> Leaves | None:
-    """Run a module in Lua; give the scalars of its `meta` by their paths, or None if Lua refuses it."""
+    """Run a module in Lua; return the scalars of its `meta` by their paths, or None if Lua refuses it."""
     try:
         module: Any = RUNTIME.execute(source.encode())
         return dict(leaves_of_lua(module[b"meta"], ()))
@@ -52,7 +52,7 @@ def leaves_of_json(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[
 
 
 def agree(source: str, facts: Facts) -> bool:
-    """Tell whether all that is known statically is so, and whether Lua took the source at all."""
+    """Return whether all that is known statically is so, and whether Lua took the source at all."""
     ran = in_lua(source)
     if ran is None:
         return False
@@ -151,7 +151,7 @@ CHANGES: tuple[tuple[str, dict[str, object], tuple[str, ...]], ...] = (
 
 
 @pytest.mark.parametrize(("body", "meta", "unresolved"), CHANGES, ids=[case[0] for case in CHANGES])
-def test_what_may_have_changed_is_named_instead_of_told(
+def test_what_may_have_changed_is_named_instead_of_reported(
     body: str, meta: dict[str, object], unresolved: tuple[str, ...]
 ) -> None:
     source = f"local M = {{}}\nM.meta = {{ a = 1, tags = {{ 'x' }} }}\n{body}\nreturn M\n"

@@ -84,7 +84,7 @@ def test_a_malformed_file_of_variants_fails_every_package_but_no_list(full: Home
     assert catalog.complete("alc://packages/{name}/meta", "name", "", {}).values == ("sketch",)
 
 
-def test_a_file_of_variants_that_cannot_be_read_is_told(full: Home) -> None:
+def test_a_file_of_variants_that_cannot_be_read_is_reported(full: Home) -> None:
     (full.project / "alc.toml").write_text("")
     (full.project / "alc.local.toml").mkdir()
 

@@ -20,7 +20,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def by_reading_all(data: bytes, offset: int, limit: int) -> list[object] | int:
-    """Give the rows of a page, or the physical line of the first that is broken, by looking at every line."""
+    """Return the rows of a page, or the physical line of the first that is broken, by looking at every line."""
     lines = data.removeprefix(BOM).split(b"\n")
     rows = [(number, line) for number, line in enumerate(lines) if line.decode("utf-8", "replace").strip()]
     page = []

@@ -125,7 +125,7 @@ def test_what_has_no_such_shape_is_not_found(home: Home, uri: str) -> None:
 
 
 def target_of(home: Home, uri: str) -> AlcTarget:
-    """Give the target that the reader of a URI looks for."""
+    """Return the target that the reader of a URI looks for."""
     provider = home.provider()
     found: list[AlcTarget] = []
     with pytest.MonkeyPatch.context() as patched:

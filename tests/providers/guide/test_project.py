@@ -1,18 +1,26 @@
 """What the guide says of a project: languages, folders, and the commands that its manifests name."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
+from carrel.core.model import Resource
 from carrel.core.provider import Project
-from carrel.providers.guide.project import look_at
+from carrel.providers.guide.project import ProjectFacts, ProjectSurvey
 from carrel.providers.workspace import Workspace
 
 
 def desk(root: Path) -> Catalog:
     return Catalog([Workspace(Project(str(root), {}), preset="code")])
+
+
+def look_at(catalog: Catalog) -> ProjectFacts:
+    survey = ProjectSurvey(catalog)
+    survey.run()
+    return survey.facts()
 
 
 def test_languages_folders_and_an_example_are_named(tmp_path: Path) -> None:
@@ -71,3 +79,22 @@ def test_a_caller_who_may_not_read_files_learns_nothing_of_them(tmp_path: Path) 
 
 def test_a_project_without_files_has_no_facts() -> None:
     assert look_at(Catalog([])).lines == ()
+
+
+def test_a_survey_that_is_not_finished_tells_what_it_has_seen(tmp_path: Path) -> None:
+    class Interrupted(Catalog):
+        def entries(self, scheme: str | None = None) -> Iterator[Resource]:
+            yield from super().entries(scheme)
+            seen.append(survey.facts())
+
+    (tmp_path / "Makefile").write_text("test:\n")
+    (tmp_path / "bed.py").write_text("x = 1\n")
+    seen: list[ProjectFacts] = []
+    survey = ProjectSurvey(Interrupted([Workspace(Project(str(tmp_path), {}), preset="code")]))
+    before = survey.facts()
+    survey.run()
+
+    assert before == ProjectFacts(())
+    assert seen[0].lines == ("2 or more files, 1 KB: make 1, python 1", "Run and test: `make test`")
+    assert seen[0].example == "workspace:///bed.py"
+    assert survey.facts().lines[0] == "2 files, 1 KB: make 1, python 1"

@@ -10,7 +10,7 @@ import pytest
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.model import Resource, Text
-from carrel.providers.guide import Guide, provider
+from carrel.providers.guide import Guide, reports
 from tests.support.memory_provider import Shelf
 from tests.support.waiting import until
 
@@ -58,7 +58,7 @@ def hung(request: pytest.FixtureRequest) -> Iterator[Hanging]:
 
 
 def desk(monkeypatch: pytest.MonkeyPatch, *shelves: Shelf, max_listed: int = 1_000) -> Catalog:
-    monkeypatch.setattr(provider, "ANSWER_S", 0.2)
+    monkeypatch.setattr(reports, "ANSWER_S", 0.2)
     catalog = Catalog(shelves, max_listed=max_listed)
     catalog.mount(Guide(catalog))
     return catalog
@@ -127,7 +127,7 @@ def test_the_catalogue_of_a_provider_that_hangs_says_that_there_may_be_more(
     ]
 
 
-def test_a_provider_whose_health_breaks_leaves_the_others_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_whose_health_breaks_leaves_the_others_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = desk(monkeypatch, Faulty("faulty", {"1": "one"}), Hanging("fine"))
     health = json.loads(text_of(catalog, "carrel://health"))
 

@@ -13,7 +13,7 @@ MAX_BYTES = 102_400
 
 
 def texts(data: bytes, step: int | None = None, max_bytes: int = MAX_BYTES) -> list[str]:
-    """Give the lines of some bytes, fed whole or in steps, the unfinished one too."""
+    """Return the lines of some bytes, fed whole or in steps, the unfinished one too."""
     assembler = Assembler(max_bytes)
     width = step or len(data) or 1
     lines = [line for at in range(0, len(data), width) for line in assembler.feed(data[at : at + width])]

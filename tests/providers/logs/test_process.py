@@ -175,7 +175,7 @@ def test_who_ignores_the_request_is_made_to_end_grandchildren_too(processes: Pro
     assert not is_alive(int(kept.written["out"]))
 
 
-def test_a_leader_that_obeys_leaves_nobody_who_does_not(processes: Processes) -> None:
+def test_a_leader_that_stops_leaves_no_process_that_does_not(processes: Processes) -> None:
     process, kept = shell(processes, "(trap '' TERM; while :; do sleep 0.05; done) & echo $!; wait")
     kept.wait_for(lambda: b"\n" in kept.written["out"])
 
@@ -193,7 +193,7 @@ def test_a_time_limit_ends_it(processes: Processes) -> None:
     assert kept.ends == [("timed-out", 143, "")]
 
 
-def test_a_silence_is_told(processes: Processes) -> None:
+def test_a_silence_is_reported(processes: Processes) -> None:
     process, kept = shell(processes, "printf prompt; sleep 60")
 
     kept.wait_for(lambda: kept.pauses == 1)
@@ -275,7 +275,7 @@ def test_ten_children_at_full_speed_are_captured_without_a_torn_line(processes: 
         assert kept.written["out"] == b"".join(b"line-%b-%d-%b\n" % (n := name.encode(), i, n) for i in range(count))
 
 
-def test_a_server_that_is_gone_before_it_hears_of_the_start_leaves_nobody_behind() -> None:
+def test_a_server_that_is_gone_before_it_hears_of_the_start_leaves_no_process_behind() -> None:
     hearing, status = os.pipe()
     os.close(hearing)
     script = Path(processes_module.__file__).with_name("supervisor.py")

@@ -396,7 +396,7 @@ def test_completion_offers_the_newest_first(provider: Logs) -> None:
 # Watching
 
 
-def test_lines_the_end_and_new_logs_are_told(provider: Logs) -> None:
+def test_lines_the_end_and_new_logs_are_reported(provider: Logs) -> None:
     uri = start(provider, "cat")
     with (
         Client.to(Server(Catalog([provider]))) as client,
@@ -411,7 +411,7 @@ def test_lines_the_end_and_new_logs_are_told(provider: Logs) -> None:
     assert heard == {"", uri, f"{uri}?tail=1"}
 
 
-def test_a_log_of_another_process_is_told_as_it_grows_and_when_its_writer_dies(tmp_path: Path) -> None:
+def test_a_log_of_another_process_is_reported_as_it_grows_and_when_its_writer_dies(tmp_path: Path) -> None:
     provider = logs(tmp_path)
     log = writer(tmp_path)
     with Client.to(Server(Catalog([provider]))) as client, client.listen([log.uri]) as told:
@@ -424,7 +424,7 @@ def test_a_log_of_another_process_is_told_as_it_grows_and_when_its_writer_dies(t
     provider.close()
 
 
-def test_what_happens_as_soon_as_a_log_is_watched_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_happens_as_soon_as_a_log_is_watched_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
 
     class Late(threading.Thread):

@@ -240,6 +240,7 @@ def push_ended(provider: Logs, by: str, numbers: range, words: str = "x") -> Non
         push(provider, entry(1, words), end(), uri=f"logs://run/{by}_{number}", by=by)
 
 
+@pytest.mark.slow
 def test_a_caller_that_has_its_share_pushes_out_only_its_own_logs(tmp_path: Path) -> None:
     provider = logs(tmp_path, pushed_logs=8)
     push_ended(provider, "ann", range(3))

@@ -215,7 +215,7 @@ class Served:
         return given["result"]
 
     def start(self, name: str) -> list[int]:
-        """Start a command; give the process numbers it wrote."""
+        """Start a command; return the process numbers it wrote."""
         uri = self.ask("tools/call", name="process.start", arguments={"name": name})["structuredContent"][
             "logResourceUri"
         ]
@@ -245,7 +245,7 @@ def served(project: Path, environment: dict[str, str]) -> Iterator[Served]:
 
 
 @pytest.mark.slow
-def test_a_killed_server_leaves_nobody_behind(served: Served) -> None:
+def test_a_killed_server_leaves_no_process_behind(served: Served) -> None:
     pids = served.start("web") + served.start("stubborn")
     assert [is_alive(pid) for pid in pids] == [True] * 3
 

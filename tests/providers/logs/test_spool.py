@@ -253,7 +253,7 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(
         writer(tmp_path)
 
 
-def test_a_link_in_the_way_is_told_in_health(tmp_path: Path) -> None:
+def test_a_link_in_the_way_is_reported_in_health(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "project").mkdir()
     (tmp_path / "project/.carrel").symlink_to(tmp_path / "elsewhere")
@@ -281,6 +281,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [b"", b"begun ", b"\x1b[3"])
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
 def test_a_flood_that_is_only_counted_leaves_the_same_log(tmp_path: Path, flood: bytes, begun: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -13,13 +14,14 @@ from carrel.core.provider import Project
 from carrel.core.store_address import parse_address
 from carrel.providers.logs import Logs
 from carrel.stores.database import Database
+from carrel.stores.feed import ChangeFeed
 from carrel.stores.outbox import changes_since
 from carrel.stores.shared import acquire, release
 from tests.providers.logs.test_pushed_logs import URI, end, entry, header, push
 from tests.support.gate import Gate
 from tests.support.logging_project import meta, text, writer
 from tests.support.postgres import PostgresServer
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 
 @pytest.fixture(name="database")
@@ -155,6 +157,21 @@ def test_a_watcher_of_one_replica_hears_of_lines_that_another_was_sent(replica: 
         assert until(lambda: {URI, "logs://build", "list"} <= set(heard.uris))
     finally:
         stop()
+
+
+def test_lines_that_another_replica_was_sent_are_looked_for_as_soon_as_this_one_hears_of_them(
+    replica: Callable[..., Logs], database: Database
+) -> None:
+    first, second = replica(), replica()
+    assert second._team is not None
+    waiting = threading.Thread(target=second._team[0].wait_for_change, args=(10 * PATIENCE_S,), daemon=True)
+    with closing(ChangeFeed(database)) as feed:
+        feed.start()
+        waiting.start()
+        push(first, entry(1))
+        waiting.join(PATIENCE_S)
+
+        assert not waiting.is_alive()
 
 
 class Heard:

@@ -397,7 +397,7 @@ def test_flutters_own_limits_hold(project: Path) -> None:
     )
 
 
-def test_a_timeout_is_told(tmp_path: Path) -> None:
+def test_a_timeout_is_reported(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"slow": command("exec sleep 60", wait=True, timeout_s=0.2)})
     result = call(provider, "process.start", name="slow")
     provider.close()

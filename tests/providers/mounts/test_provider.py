@@ -35,9 +35,9 @@ from carrel.providers.mounts import link as link_module
 from carrel.providers.mounts.uri_mapping import Snapshot
 from carrel.providers.objects import serve_object
 from carrel.server.server import Server
-from carrel.testing.contract import ProviderContract
-from tests.support import schemas
+from carrel.testing import ProviderContract
 from tests.support.greenhouse import Greenhouse
+from tests.support.greenhouse_contract import GreenhouseFacts
 from tests.support.trusting import trust
 from tests.support.waiting import PATIENCE_S, until
 
@@ -51,10 +51,9 @@ Play = Callable[[str, dict[str, Any]], Any]
 # A server in this process, mounted
 
 
-class MountContract(ProviderContract):
+class MountContract(GreenhouseFacts, ProviderContract):
     """A Carrel with a greenhouse, mounted in one era: everything passes through."""
 
-    deadline_s = 10.0
     era: EraName = "modern"
 
     def provider(self) -> Provider:
@@ -66,20 +65,6 @@ class MountContract(ProviderContract):
         assert mount.wait(PATIENCE_S)
         mount.wait_until_it_listens()
         return mount
-
-    def missing_uri(self) -> str:
-        return "greenhouse://house/beds/east"
-
-    def variables(self) -> dict[str, str]:
-        return {"bed": "north"}
-
-    def change(self, uri: str) -> None:
-        if not uri.endswith("summary"):
-            raise NotImplementedError
-        self.beds["north"] += 1
-
-    def validate(self, message: bytes, version: str, method: str) -> None:
-        schemas.check(message, version, method)
 
 
 class Below(Mount):
@@ -224,7 +209,7 @@ def contents(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
         ({"resultType": "input_required"}, (-32603, "Mount is unavailable: birds", "unavailable")),
     ],
 )
-def test_what_the_server_does_wrong_is_told_without_its_words(era: EraName, given: Any, told: Any) -> None:
+def test_what_the_server_does_wrong_is_reported_without_its_words(era: EraName, given: Any, told: Any) -> None:
     timeout_s = 0.2 if given is None else PATIENCE_S
     with mounted(Played(playing(resources_read=given), era), timeout_s=timeout_s) as (_, client):
         with pytest.raises(RemoteError) as caught:
@@ -432,7 +417,7 @@ def test_a_number_no_priority_can_be_is_left_out() -> None:
     assert given == [None, None, 0.5]
 
 
-def test_a_fault_nobody_planned_is_told_and_the_mount_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_fault_is_reported_and_the_mount_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     played = Played(playing())
     faults = iter([RuntimeError("/secret/path")])
 
@@ -960,6 +945,7 @@ def test_a_remembered_list_whose_scheme_is_taken_by_now_is_not_served(project: P
     assert schemes == ()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_what_is_listed_can_be_read_at_every_moment_of_a_slow_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,36 +38,21 @@ from carrel.providers.objects.calls import Busy, Calls, Late
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
 from carrel.transports.http.app import App
-from tests.support import http_asking, schemas
+from tests.support import http_asking
 from tests.support.greenhouse import Greenhouse
+from tests.support.greenhouse_contract import GreenhouseFacts
 from tests.support.waiting import PATIENCE_S, until
 
 ERAS: tuple[EraName, ...] = ("modern", "legacy")
 NOT_FOUND = {"modern": -32602, "legacy": -32002}
 
 
-class TestGreenhouse(ProviderContract):
+class TestGreenhouse(GreenhouseFacts, ProviderContract):
     """The example of the page passes the contract, unchanged."""
-
-    deadline_s = 10.0
 
     def provider(self) -> Any:
         self.beds = {"north": 41.5, "south": 12.0}
         return Greenhouse(self.beds)
-
-    def missing_uri(self) -> str:
-        return "greenhouse://house/beds/east"
-
-    def variables(self) -> dict[str, str]:
-        return {"bed": "north"}
-
-    def change(self, uri: str) -> None:
-        if not uri.endswith("summary"):
-            raise NotImplementedError
-        self.beds["north"] += 1
-
-    def validate(self, message: bytes, version: str, method: str) -> None:
-        schemas.check(message, version, method)
 
 
 class TestDatabase(ProviderContract):
@@ -265,7 +250,7 @@ RUBBISH = (-32603, "Resource read failed", "bad_result")
     ],
 )
 @pytest.mark.parametrize("era", ERAS)
-def test_what_an_object_does_wrong_is_told_without_its_innards(
+def test_what_an_object_does_wrong_is_reported_without_its_internals(
     given: Any, told: tuple[int, str, str], era: EraName, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(Shelf(given), era) as client:
@@ -390,10 +375,11 @@ def over_http(server: Server) -> Iterator[Callable[[], Client]]:
         yield lambda: Client.at(f"http://127.0.0.1:{port}/mcp", timeout_s=PATIENCE_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", [over_memory, over_http])
 @pytest.mark.parametrize("way", [ask, ask_mirror])
 @pytest.mark.parametrize("concurrency", [1, 64])
-def test_an_object_whose_reads_all_hang_holds_up_nobody_else(door: Any, way: Any, concurrency: int) -> None:
+def test_an_object_whose_reads_all_hang_delays_no_other(door: Any, way: Any, concurrency: int) -> None:
     entered, released = threading.Semaphore(0), threading.Event()
 
     def hang(_uri: str) -> Contents:
@@ -564,7 +550,7 @@ def test_a_uri_with_a_raw_space_is_read_as_the_escaped_one() -> None:
 # Lists
 
 
-def test_entries_are_ordered_and_unsound_ones_are_left_out_and_told() -> None:
+def test_entries_are_ordered_and_unsound_ones_are_left_out_and_reported() -> None:
     listed = [
         Resource("shelf://c", "c"),
         Resource("shelf://a", "a", size=3),
@@ -683,7 +669,7 @@ def test_a_miss_asks_for_the_list_afresh_at_most_once_in_two_seconds() -> None:
     provider.close()
 
 
-def test_a_changed_list_is_told() -> None:
+def test_a_changed_list_is_reported() -> None:
     shelf = Shelf()
     with served(shelf, list_ttl_s=0.01) as client, client.listen(list_changes=True) as listening:
         asked = shelf.lists
@@ -800,7 +786,7 @@ def test_completions_are_the_first_hundred_and_say_so() -> None:
 
 
 @pytest.mark.parametrize("given", [5, [5], None, "text", lambda: 1 / 0, carrel.Completion((), total=-1)])
-def test_a_completion_that_breaks_is_told(given: Any) -> None:
+def test_a_completion_that_breaks_is_reported(given: Any) -> None:
     with served(Completing(given)) as client, pytest.raises(RemoteError) as caught:
         client.complete(BED, "bed", "x")
 
@@ -1044,7 +1030,7 @@ def test_the_laws_an_object_with_no_scheme_does_not_break_end_without_an_index_e
             made.resource_templates = list  # type: ignore[method-assign]
             return made
 
-    Contract().test_law_8_no_error_shows_innards()
+    Contract().test_law_8_no_error_shows_internals()
     Contract().test_law_7_a_missing_uri_is_not_found()
 
 

@@ -93,6 +93,7 @@ def test_the_model_finds_paraphrases_that_words_do_not_find(tmp_path: Path) -> N
     assert number_first(hybrid, PARAPHRASED) >= 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["zzz", "qqqqq", "asdf"])
 def test_the_model_finds_nothing_for_a_query_without_meaning(tmp_path: Path, query: str) -> None:
     assert found(memory(tmp_path, "auto"), query, limit=10) == []

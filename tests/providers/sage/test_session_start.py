@@ -149,6 +149,7 @@ def test_a_long_objective_is_cut_and_never_dropped(tmp_path: Path) -> None:
     assert len(f"{INSTRUCTIONS}\n\n{text}") < 2_048
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 4, 60])
 @pytest.mark.parametrize("form", ["markdown", "toon"])
 def test_an_objective_of_any_length_is_shown(tmp_path: Path, form: str, others: int) -> None:

@@ -112,7 +112,7 @@ def test_statuses_are_read_in_any_case(text: str, status: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "later", "todo ", "plann\u0131ng"])
-def test_statuses_that_are_none(text: str) -> None:
+def test_invalid_statuses(text: str) -> None:
     assert refusal(lambda: values.check_status(text))[0] == "INVALID_STATUS"
 
 
@@ -137,7 +137,7 @@ def test_times_are_read_as_they_are_spelled() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2026-02-30T00:00:00Z", "2026-11-15 18:00:00Z", "2026-11-15T18:00:00+01:00", 5])
-def test_times_that_are_none(text: object) -> None:
+def test_invalid_times(text: object) -> None:
     assert refusal(lambda: values.parse_time("x", text))[0] == "INVALID_ARGUMENT"
 
 
@@ -266,7 +266,7 @@ def test_a_scope_does_not_go_beneath_itself(store: ScopesStore, alias: str, goal
     assert refusal(lambda: move(store, alias, goal)) == expected
 
 
-def test_places_that_are_none(store: ScopesStore) -> None:
+def test_invalid_places(store: ScopesStore) -> None:
     assert refusal(lambda: move(store, "task-1", before="task-3"))[0] == "INVALID_ARGUMENT"
     assert refusal(lambda: move(store, "task-1", "feature-y", after="task-2"))[0] == "INVALID_ARGUMENT"
     assert refusal(lambda: move(store, "task-1", before="task-1"))[0] == "INVALID_ARGUMENT"

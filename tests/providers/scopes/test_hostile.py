@@ -63,7 +63,7 @@ def everything_below(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 @pytest.fixture(name="other")
 def another_project(tmp_path: Path) -> Path:
-    """Give a project beside ours, with a store that is none of ours."""
+    """Return a project beside ours, with a store that is none of ours."""
     planted_file(tmp_path / "other").close()
     (tmp_path / "here").mkdir()
     return tmp_path / "other"
@@ -404,7 +404,7 @@ def test_more_aliases_than_anybody_gives_are_not_gathered(tmp_path: Path, monkey
         Catalog([provider_in(tmp_path)]).read("scopes://scope/task-1")
 
 
-def test_damaged_pages_are_told_as_a_fault(tmp_path: Path) -> None:
+def test_damaged_pages_are_reported_as_a_fault(tmp_path: Path) -> None:
     planted_file(tmp_path).close()
     path = tmp_path / DEFAULT
     content = bytearray(path.read_bytes())

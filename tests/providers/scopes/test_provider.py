@@ -530,7 +530,7 @@ def test_a_bad_parameter_is_a_400_for_every_alias(client: Conversation, alias: s
 @pytest.mark.parametrize(
     "uri", ["scopes://scope/Un-Known", "scopes://tree/un-known?depth=2", "scopes://scope/un-known?"]
 )
-def test_an_alias_nobody_has_is_a_404(client: Conversation, uri: str, version: str, code: int) -> None:
+def test_an_alias_that_does_not_exist_is_a_404(client: Conversation, uri: str, version: str, code: int) -> None:
     assert read(client, uri, version, "*") == bad("Scope not found: un-known", uri, 404, code)
 
 
@@ -754,7 +754,7 @@ def test_other_arguments_are_refused(client: Conversation, reference: str, name:
 # Changes
 
 
-def test_a_change_by_another_connection_is_told_for_what_it_changed_only(
+def test_a_change_by_another_connection_is_reported_for_what_it_changed_only(
     client: Conversation, store: ScopesStore
 ) -> None:
     uris = ["scopes://scope/feature-x", "scopes://scope/feature-y", "scopes://tree/project-alpha?depth=1"]
@@ -769,7 +769,7 @@ def test_a_change_by_another_connection_is_told_for_what_it_changed_only(
     assert (told, client.is_silent()) == ({"scopes://scope/feature-x", "scopes://tree/project-alpha?depth=1"}, True)
 
 
-def test_a_scope_that_vanishes_and_one_that_appears_are_told(client: Conversation, store: ScopesStore) -> None:
+def test_a_scope_that_vanishes_and_one_that_appears_are_reported(client: Conversation, store: ScopesStore) -> None:
     client.listen({"resourceSubscriptions": ["scopes://scope/task-3", "scopes://scope/newcomer"]})
 
     with store.writing() as connection:

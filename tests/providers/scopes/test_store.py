@@ -1,4 +1,4 @@
-"""The store of scopes: what it refuses, what a crash leaves, who waits for whom, versions."""
+"""The store of scopes: what it refuses, what a crash leaves, which transactions wait, versions."""
 
 import os
 import signal
@@ -19,6 +19,7 @@ from carrel.providers.scopes import changes, queries, schema, sqlite
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
 from carrel.providers.scopes.store import Store
 from tests.support.scopes_sample import NOW, check_invariants, file_in, get, plant, planted_file, provider_in
+from tests.support.workspaces import handles
 
 
 @pytest.fixture(name="store")
@@ -306,7 +307,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Make a folder read-only, and be somebody for whom that counts."""
+    """Make a folder read-only, and run as a user who is bound by that."""
     folder.chmod(0o555)
     is_root = os.geteuid() == 0
     if is_root:
@@ -407,3 +408,15 @@ def test_a_store_that_is_closed_leaves_a_connection_in_use_to_its_thread(store: 
     assert [error.code for error in failures if isinstance(error, ScopeError)] == ["INTERNAL"]
     with store.reading() as connection:
         assert connection is not None
+
+
+def test_a_thread_that_uses_a_store_after_its_end_gets_an_answer_and_leaves_nothing_open(
+    store: Store, tmp_path: Path
+) -> None:
+    store.close()
+
+    with store.reading() as connection:
+        assert connection is not None
+    assert store.stamp()
+
+    assert handles(tmp_path) == []

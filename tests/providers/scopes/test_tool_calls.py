@@ -50,7 +50,7 @@ class Caller:
         return self.client.ask("tools/call", {"name": name, "arguments": arguments})
 
     def __call__(self, name: str, /, **arguments: Any) -> Any:
-        """Give the structured result, checked against its text and its schema."""
+        """Return the structured result, checked against its text and its schema."""
         answer = self.raw(name, arguments)
         assert not answer.get("isError"), answer["content"][0]["text"]
         result = answer["structuredContent"]

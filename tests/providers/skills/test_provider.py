@@ -3,7 +3,7 @@
 import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from time import process_time
@@ -15,6 +15,7 @@ from carrel.app import config
 from carrel.app.app import open_desk
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
+from carrel.core.model import Skill
 from carrel.core.provider import Project
 from carrel.files import packaged_skills as packages
 from carrel.providers.skills import Skills, found_skills
@@ -384,6 +385,11 @@ def test_a_skill_with_very_many_folders_is_broken(tmp_path: Path) -> None:
             "all skills together have more than 5 files, folders and links; this one was not looked at",
         ),
         ("MAX_ALL_SIZE", 130, "all skills together have more than 130 bytes; this one was not looked at"),
+        (
+            "MAX_ALL_NAMES",
+            22,
+            "the names of the files of all skills together have more than 22 characters; this one was not looked at",
+        ),
     ],
 )
 def test_the_skills_after_a_limit_for_all_of_them_are_broken(
@@ -404,8 +410,8 @@ def test_the_skills_after_a_limit_for_all_of_them_are_broken(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ["links", "yaml"])
-def test_hundreds_of_hostile_skills_are_listed_in_time(tmp_path: Path, attack: str) -> None:
+@pytest.mark.parametrize(("attack", "count"), [("links", 230), ("yaml", 0), ("names", 16)])
+def test_hundreds_of_hostile_skills_are_listed_in_time(tmp_path: Path, attack: str, count: int) -> None:
     for number in range(400):
         skill = tmp_path / f"skills/s{number}"
         skill.mkdir(parents=True)
@@ -413,13 +419,40 @@ def test_hundreds_of_hostile_skills_are_listed_in_time(tmp_path: Path, attack: s
         (skill / "SKILL.md").write_text(f"---\nname: s{number}\ndescription: d\n{rows}---\n", encoding="utf-8")
         for link in range(70 if attack == "links" else 0):
             (skill / f"l{link}").symlink_to("." if link % 2 else "..")
+        if attack == "names":
+            fill(skill / "/".join(["\u4e2d" * 28] * 13), {f"{file}": "" for file in range(20)})
     desk = Desk(tmp_path)
 
     begun = process_time()
     listed = desk.ask("skills/list")["skills"]
 
-    assert len(listed) == (230 if attack == "links" else 0)
-    assert process_time() - begun < 4.0  # 0.9 on a usual machine, 9 before there were limits
+    assert len(listed) == count
+    assert process_time() - begun < 4.0  # 0.9 on a usual machine, 9 to 16 before there were limits
+
+
+@pytest.mark.slow
+def test_skills_are_looked_for_once_for_a_list_that_must_be_cut(tmp_path: Path) -> None:
+    class Counted(Skills):
+        looks = 0
+
+        def skills(self) -> Sequence[Skill]:
+            self.looks += 1
+            return super().skills()
+
+    rows = "".join(f'k{key}: "{"x" * 60}"\n' for key in range(200))
+    names = [f"s{number:03}" for number in range(200)]
+    fill(tmp_path, {f"skills/{name}/SKILL.md": f"---\nname: {name}\ndescription: d\n{rows}---\n" for name in names})
+    provider = Counted(Project(str(tmp_path), {}))
+    catalog = Catalog([provider])
+    client = Conversation(Server(catalog, Watcher(catalog, 0.01)))
+
+    first = client.ask("skills/list", {}, version=MODERN)
+    assert provider.looks == 1
+    assert len(first["skills"]) < len(names)
+    rest = client.ask("skills/list", {"cursor": first["nextCursor"]}, version=MODERN)
+    client.close()
+
+    assert [one["uri"] for one in first["skills"] + rest["skills"]] == [f"skill://{name}/SKILL.md" for name in names]
 
 
 def test_denied_files_and_links_that_leave_are_neither_in_the_manifest_nor_readable(project: Path) -> None:
@@ -471,7 +504,7 @@ def test_special_files_are_no_part_of_a_skill(project: Path, desk: Desk) -> None
 # Changes, completion, search
 
 
-def test_a_changed_file_and_a_new_skill_are_told(project: Path, desk: Desk) -> None:
+def test_a_changed_file_and_a_new_skill_are_reported(project: Path, desk: Desk) -> None:
     client = desk.client
     client.open(LEGACY)
     client.ask("resources/subscribe", {"uri": "skill://lending/forms/card.md"}, version=LEGACY)

@@ -232,7 +232,7 @@ def test_every_way_to_spell_two_dots_is_refused(served: Served) -> None:
 READS = 30_000
 MANY_READS = 40 * READS
 SOME_S = 3.0
-"""So many reads, or so many as can be done in this time; and on until everything expected was seen."""
+"""Number of reads and time limit of a race; it goes on until everything expected was seen."""
 
 SWAPPER = """
 import ctypes, os, sys

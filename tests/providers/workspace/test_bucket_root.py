@@ -87,6 +87,7 @@ def listed(client: Client) -> list[str]:
 # Reading
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 def test_objects_are_listed_and_read_in_both_eras(tmp_path: Path, bucket: S3Server, era: EraName) -> None:
     bucket.put("docs/README.md", "# Handbook\n")
@@ -403,18 +404,20 @@ def test_search_finds_objects_and_drops_those_that_are_gone(
 def test_what_an_earlier_process_indexed_is_found_before_the_bucket_is_listed(tmp_path: Path, bucket: S3Server) -> None:
     bucket.put("docs/a.md", "the mandelbrot set\n")
     environment = environment_of(tmp_path, bucket, f'docs = "s3://{bucket.bucket}/docs"')
-    found = []
-    for words in (["search", "--index"], ["search", "mandelbrot"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "carrel", *words, "--project", str(tmp_path / "project")],
+
+    def search_anew(*words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "carrel", "search", *words, "--project", str(tmp_path / "project")],
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
             timeout=60,
             check=True,
-        )
-        found.append(done.stdout)
-    assert "workspace://@docs/a.md" in found[1]
+        ).stdout
+
+    search_anew("--index")
+    # Each process begins without a list. On a busy machine one may not have the time to check the hit.
+    until(lambda: "workspace://@docs/a.md" in search_anew("mandelbrot"))
 
 
 # A bucket that is slow, missing or refused
@@ -481,7 +484,7 @@ def test_while_a_bucket_is_down_its_last_list_is_served_and_health_says_so(
         (403, "SignatureDoesNotMatch", "the store does not accept the credentials"),
     ],
 )
-def test_a_missing_bucket_and_wrong_credentials_are_told_without_secrets(
+def test_a_missing_bucket_and_wrong_credentials_are_reported_without_secrets(
     tmp_path: Path, status: int, code: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = f"<Error><Code>{code}</Code><AWSAccessKeyId>{SECRETS[0]}</AWSAccessKeyId></Error>".encode()

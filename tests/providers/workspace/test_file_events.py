@@ -48,20 +48,20 @@ class Ear:
         self._subscription: Subscription | None = None
 
     def listen(self, *uris: str, list_changes: bool = False) -> list[str]:
-        """Begin to listen, and wait until events come; give what is honoured."""
+        """Begin to listen, and wait until events come; return what is honoured."""
         honoured = self.begin(*uris, list_changes=list_changes)
         self.heard()
         return honoured
 
     def begin(self, *uris: str, list_changes: bool = False) -> list[str]:
-        """Begin to listen; give what is honoured."""
+        """Begin to listen; return what is honoured."""
         watcher = self._served.server.watcher
         self._subscription = watcher.subscribe(self._heard.put, [*uris, BELL], list_changes=list_changes)
         self._subscription.start()
         return sorted(self._subscription.uris - {BELL})
 
     def heard(self) -> list[str]:
-        """Ring the bell, and give what was told until it is heard; each once."""
+        """Ring the bell, and return what was told until it is heard; each once."""
         # Twice: what came in one batch with the first ring may be told after it.
         return sorted({*self._until_the_bell(), *self._until_the_bell()})
 
@@ -72,7 +72,7 @@ class Ear:
             yield what
 
     def next(self) -> str:
-        """Give what is told next."""
+        """Return what is told next."""
         return self._heard.get(timeout=PATIENCE_S)
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ MAIN = "workspace:///lib/main.dart"
         "workspace:///file-link.dart",
     ],
 )
-def test_a_change_is_told_as_it_was_spelled(root: Path, ear: Ear, spelling: str) -> None:
+def test_a_change_is_reported_as_it_was_spelled(root: Path, ear: Ear, spelling: str) -> None:
     (root / "link").symlink_to("lib")
     (root / "file-link.dart").symlink_to("lib/main.dart")
     ear.listen(spelling)
@@ -133,7 +133,7 @@ def test_a_change_is_told_as_it_was_spelled(root: Path, ear: Ear, spelling: str)
     assert ear.heard() == [spelling]
 
 
-def test_a_change_is_told_to_who_asked_by_an_absolute_path(root: Path, ear: Ear) -> None:
+def test_a_change_is_reported_to_who_asked_by_an_absolute_path(root: Path, ear: Ear) -> None:
     spelling = f"workspace://{root}/lib/main.dart"
     ear.listen(spelling)
 
@@ -142,7 +142,7 @@ def test_a_change_is_told_to_who_asked_by_an_absolute_path(root: Path, ear: Ear)
     assert ear.heard() == [spelling]
 
 
-def test_a_file_that_comes_is_told_to_its_folder_and_to_the_list(root: Path, ear: Ear) -> None:
+def test_a_file_that_comes_is_reported_to_its_folder_and_to_the_list(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///lib", "workspace:///lib/", "workspace:///", "workspace:///lib/new.dart", list_changes=True)
 
     fill(root, {"lib/new.dart": "new"})
@@ -151,7 +151,7 @@ def test_a_file_that_comes_is_told_to_its_folder_and_to_the_list(root: Path, ear
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_a_file_or_folder_that_goes_is_told_to_its_folder_and_to_the_list(root: Path, ear: Ear, away: bool) -> None:
+def test_a_file_or_folder_that_goes_is_reported_to_its_folder_and_to_the_list(root: Path, ear: Ear, away: bool) -> None:
     ear.listen("workspace:///lib", "workspace:///lib/src", "workspace:///lib/src/a.dart", list_changes=True)
 
     if away:
@@ -166,7 +166,7 @@ def test_a_file_or_folder_that_goes_is_told_to_its_folder_and_to_the_list(root: 
     assert ("workspace:///lib" in told) == away
 
 
-def test_a_change_of_content_is_told_neither_to_the_folder_nor_to_the_list(root: Path, ear: Ear) -> None:
+def test_a_change_of_content_is_reported_neither_to_the_folder_nor_to_the_list(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///lib", "workspace:///", list_changes=True)
 
     fill(root, {"lib/main.dart": "changed"})
@@ -211,7 +211,7 @@ def test_binary_files_cause_nothing_where_only_text_is_served(root: Path) -> Non
         served.server.watcher.close()
 
 
-def test_an_unlisted_file_is_told_to_who_asked_for_it_by_name(root: Path, ear: Ear) -> None:
+def test_an_unlisted_file_is_reported_to_who_asked_for_it_by_name(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///.dot/x.yaml", list_changes=True)
 
     fill(root, {".dot/x.yaml": "changed"})
@@ -219,7 +219,7 @@ def test_an_unlisted_file_is_told_to_who_asked_for_it_by_name(root: Path, ear: E
     assert ear.heard() == ["workspace:///.dot/x.yaml"]
 
 
-def test_an_empty_folder_is_told_to_its_folder_but_not_to_the_list(root: Path, ear: Ear) -> None:
+def test_an_empty_folder_is_reported_to_its_folder_but_not_to_the_list(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///lib", list_changes=True)
 
     (root / "lib/empty").mkdir()
@@ -230,7 +230,7 @@ def test_an_empty_folder_is_told_to_its_folder_but_not_to_the_list(root: Path, e
     assert "workspace:///lib" in ear.heard()
 
 
-def test_a_folder_moved_in_with_files_is_told_to_the_list(root: Path, ear: Ear) -> None:
+def test_a_folder_moved_in_with_files_is_reported_to_the_list(root: Path, ear: Ear) -> None:
     fill(root.parent / "elsewhere", {"deep/x.dart": "x"})
     ear.listen(list_changes=True)
 
@@ -260,7 +260,7 @@ def test_a_folder_that_is_moved_takes_along_what_lies_in_it(root: Path, ear: Ear
 NEVER = ["workspace:///lib/never.dart", "workspace:///lib/never/at.dart", "workspace:///lib/src/never.dart"]
 
 
-def test_what_never_was_there_is_not_told_when_its_folder_goes_and_comes(root: Path, ear: Ear) -> None:
+def test_what_never_was_there_is_not_reported_when_its_folder_goes_and_comes(root: Path, ear: Ear) -> None:
     ear.listen(*IN_LIB, *NEVER)
 
     (root / "lib").rename(root.parent / "away")
@@ -272,7 +272,7 @@ def test_what_never_was_there_is_not_told_when_its_folder_goes_and_comes(root: P
     assert (gone, back, ear.heard()) == (IN_LIB, IN_LIB, IN_LIB)
 
 
-def test_what_a_folder_does_not_bring_back_is_told_when_it_goes_only(root: Path, ear: Ear) -> None:
+def test_what_a_folder_does_not_bring_back_is_reported_when_it_goes_only(root: Path, ear: Ear) -> None:
     ear.listen(MAIN, *NEVER)
 
     shutil.rmtree(root / "lib")
@@ -299,7 +299,7 @@ def test_what_came_and_was_changed_and_went_in_its_folder_is_known_when_the_fold
     assert ear.heard() == [come]
 
 
-def test_a_folder_that_is_away_for_a_moment_is_told_with_what_it_holds(root: Path, ear: Ear) -> None:
+def test_a_folder_that_is_away_for_a_moment_is_reported_with_what_it_holds(root: Path, ear: Ear) -> None:
     ear.listen(*IN_LIB, *NEVER)
 
     (root / "lib").rename(root / "away")
@@ -308,7 +308,7 @@ def test_a_folder_that_is_away_for_a_moment_is_told_with_what_it_holds(root: Pat
     assert ear.heard() == IN_LIB
 
 
-def test_what_is_moved_away_is_told_once(root: Path, ear: Ear) -> None:
+def test_what_is_moved_away_is_reported_once(root: Path, ear: Ear) -> None:
     ear.listen(*IN_LIB)
 
     (root / "lib").rename(root.parent / "away")
@@ -327,7 +327,7 @@ def test_a_folder_that_takes_the_place_of_another_brings_its_own_files(root: Pat
     assert ear.heard() == IN_LIB
 
 
-def test_what_a_folder_brings_is_told_to_who_waited_for_it(root: Path, ear: Ear) -> None:
+def test_what_a_folder_brings_is_reported_to_who_waited_for_it(root: Path, ear: Ear) -> None:
     fill(root.parent / "elsewhere", {"deep/x.dart": "x", "deep/.env": SECRET})
     ear.listen("workspace:///moved/deep/x.dart")
 
@@ -394,7 +394,7 @@ def test_a_refused_subscription_has_the_error_of_a_read(served: Served, uri: str
         served.server.watcher.close()
 
 
-def test_where_whole_trees_are_watched_the_same_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_whole_trees_are_watched_the_same_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_events, "_follow_folders", file_events._follow_tree)
     with Served(root, preset="flutter") as served:
         ear = Ear(served, root)
@@ -430,7 +430,7 @@ def test_where_events_fail_files_are_looked_at(
         served.server.watcher.close()
 
 
-def test_where_events_fail_later_all_is_told_and_looked_at(
+def test_where_events_fail_later_all_is_reported_and_looked_at(
     root: Path, ear: Ear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ear.listen(MAIN)
@@ -443,7 +443,7 @@ def test_where_events_fail_later_all_is_told_and_looked_at(
     assert ear.next() == MAIN
 
 
-def test_where_too_much_happens_all_is_told(root: Path, ear: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_too_much_happens_all_is_reported(root: Path, ear: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
     read, is_flooded = Inotify.read, threading.Event()
 
     def lose(system: Inotify, patience_s: float) -> list[Event]:
@@ -502,7 +502,7 @@ def without_src(folders: Folders) -> Folders:
 
 
 @pytest.mark.parametrize("is_changed", [True, False])
-def test_a_list_change_before_the_events_begin_is_told(
+def test_a_list_change_before_the_events_begin_is_reported(
     root: Path, monkeypatch: pytest.MonkeyPatch, is_changed: bool
 ) -> None:
     go = threading.Event()
@@ -550,7 +550,7 @@ def save_with_backup(file: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [save_beside, save_with_backup])
-def test_a_file_that_is_replaced_is_told_neither_to_its_folder_nor_to_the_list(
+def test_a_file_that_is_replaced_is_reported_neither_to_its_folder_nor_to_the_list(
     root: Path, ear: Ear, save: Callable[[Path], None]
 ) -> None:
     ear.listen(MAIN, "workspace:///lib", list_changes=True)
@@ -560,7 +560,7 @@ def test_a_file_that_is_replaced_is_told_neither_to_its_folder_nor_to_the_list(
     assert ear.heard() == [MAIN]
 
 
-def test_a_file_that_came_and_is_replaced_and_goes_is_told_to_its_folder_twice(root: Path, ear: Ear) -> None:
+def test_a_file_that_came_and_is_replaced_and_goes_is_reported_to_its_folder_twice(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///new.dart")
     fill(root, {"new.dart/x.dart": "new"})
     assert ear.heard() == ["workspace:///new.dart"]
@@ -596,7 +596,7 @@ def test_what_becomes_listed_and_unlisted_by_its_content_is_told_where_that_is_s
         served.server.watcher.close()
 
 
-def test_what_comes_and_goes_at_once_is_not_told_to_its_folder(root: Path, ear: Ear) -> None:
+def test_what_comes_and_goes_at_once_is_not_reported_to_its_folder(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///lib", list_changes=True)
 
     for number in range(10):
@@ -607,7 +607,7 @@ def test_what_comes_and_goes_at_once_is_not_told_to_its_folder(root: Path, ear: 
 
 
 @pytest.mark.parametrize("target", ["src", "main.dart"])
-def test_a_link_that_comes_and_goes_is_told_to_its_folder(root: Path, ear: Ear, target: str) -> None:
+def test_a_link_that_comes_and_goes_is_reported_to_its_folder(root: Path, ear: Ear, target: str) -> None:
     ear.listen("workspace:///lib")
 
     (root / "lib/link.dart").symlink_to(target)
@@ -623,7 +623,7 @@ def test_a_link_that_comes_and_goes_is_told_to_its_folder(root: Path, ear: Ear, 
 # Links
 
 
-def test_a_link_that_leads_elsewhere_is_told_and_then_what_it_leads_to(root: Path, ear: Ear) -> None:
+def test_a_link_that_leads_elsewhere_is_reported_and_then_what_it_leads_to(root: Path, ear: Ear) -> None:
     through = ["workspace:///file-link.dart", "workspace:///link/main.dart"]
     fill(root, {"other/main.dart": "other"})
     (root / "link").symlink_to("lib")
@@ -641,7 +641,7 @@ def test_a_link_that_leads_elsewhere_is_told_and_then_what_it_leads_to(root: Pat
     assert ear.heard() == []
 
 
-def test_what_is_not_there_yet_behind_a_link_is_told_when_it_comes(root: Path, ear: Ear) -> None:
+def test_what_is_not_there_yet_behind_a_link_is_reported_when_it_comes(root: Path, ear: Ear) -> None:
     uri = "workspace:///link/new/later.dart"
     (root / "link").symlink_to("lib")
     ear.listen(uri)
@@ -653,7 +653,7 @@ def test_what_is_not_there_yet_behind_a_link_is_told_when_it_comes(root: Path, e
     assert (came, ear.heard()) == ([uri], [uri])
 
 
-def test_every_link_on_the_way_is_told_when_it_leads_elsewhere(root: Path, ear: Ear) -> None:
+def test_every_link_on_the_way_is_reported_when_it_leads_elsewhere(root: Path, ear: Ear) -> None:
     through = ["workspace:///link/x.dart", "workspace:///two.dart"]
     fill(root, {"other/x.dart": "other", "other/y.dart": "other"})
     (root / "link").symlink_to("lib")
@@ -669,7 +669,7 @@ def test_every_link_on_the_way_is_told_when_it_leads_elsewhere(root: Path, ear: 
     assert (elsewhere, ear.heard()) == (through, through)
 
 
-def test_what_a_link_leads_to_is_told_when_it_comes(root: Path, ear: Ear) -> None:
+def test_what_a_link_leads_to_is_reported_when_it_comes(root: Path, ear: Ear) -> None:
     links = ["workspace:///late-link.dart", "workspace:///link.dart"]
     (root / "link.dart").symlink_to("lib/../later/x.dart")
     ear.listen(*links)
@@ -684,7 +684,7 @@ def test_what_a_link_leads_to_is_told_when_it_comes(root: Path, ear: Ear) -> Non
 # What takes the place of something else
 
 
-def test_a_file_that_takes_the_place_of_a_folder_is_told_with_all_that_was_in_it(root: Path, ear: Ear) -> None:
+def test_a_file_that_takes_the_place_of_a_folder_is_reported_with_all_that_was_in_it(root: Path, ear: Ear) -> None:
     uris = ["workspace:///odd.dart", "workspace:///odd.dart/a.dart"]
     fill(root, {"odd.dart/a.dart": "a"})
     ear.listen(*uris, "workspace:///odd.dart/never.dart")
@@ -731,7 +731,7 @@ def inotify_watches() -> int:
     return count
 
 
-def test_what_is_in_a_folder_is_told_when_the_folder_goes_and_comes_back(root: Path, ear: Ear) -> None:
+def test_what_is_in_a_folder_is_reported_when_the_folder_goes_and_comes_back(root: Path, ear: Ear) -> None:
     below = [MAIN, "workspace:///lib/src/a.dart"]
     ear.listen(*below)
     (root / "lib").rename(root / "lib2")
@@ -755,7 +755,7 @@ def test_a_folder_that_is_replaced_at_once_is_still_watched(root: Path, ear: Ear
     assert (replaced, ear.heard()) == (["workspace:///lib/src/a.dart"], ["workspace:///lib/src/a.dart"])
 
 
-def test_what_comes_into_new_folders_is_told_however_deep(root: Path, ear: Ear) -> None:
+def test_what_comes_into_new_folders_is_reported_however_deep(root: Path, ear: Ear) -> None:
     uri = "workspace:///lib/one/two/three/new.dart"
     ear.listen(uri)
     fill(root, {"lib/one/two/three/new.dart": "new"})
@@ -765,7 +765,7 @@ def test_what_comes_into_new_folders_is_told_however_deep(root: Path, ear: Ear) 
     assert (came, ear.heard()) == ([uri], [uri])
 
 
-def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
+def test_what_is_ignored_from_now_on_and_no_longer_is_reported(root: Path) -> None:
     with Served(root, preset="code") as served:
         ear = Ear(served, root)
         ear.listen(MAIN, list_changes=True)
@@ -783,7 +783,7 @@ def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
 
 @pytest.mark.parametrize("way", [file_events._follow_folders, file_events._follow_tree])
 @pytest.mark.parametrize("there", [".git/info/exclude", ".git/info/", ".git/", ""])
-def test_what_git_excludes_from_now_on_and_no_longer_is_told(
+def test_what_git_excludes_from_now_on_and_no_longer_is_reported(
     root: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None], there: str
 ) -> None:
     monkeypatch.setattr(file_events, "_follow_folders", way)
@@ -819,7 +819,7 @@ def test_what_git_does_for_itself_causes_nothing(root: Path, ear: Ear) -> None:
     assert ear.heard() == []
 
 
-def test_what_came_while_it_was_ignored_is_told_when_it_goes(root: Path) -> None:
+def test_what_came_while_it_was_ignored_is_reported_when_it_goes(root: Path) -> None:
     with Served(root, preset="code") as served:
         ear = Ear(served, root)
         ear.listen("workspace:///lib")
@@ -835,7 +835,7 @@ def test_what_came_while_it_was_ignored_is_told_when_it_goes(root: Path) -> None
         served.server.watcher.close()
 
 
-def test_what_is_ignored_as_before_is_not_told_when_the_rules_change(root: Path) -> None:
+def test_what_is_ignored_as_before_is_not_reported_when_the_rules_change(root: Path) -> None:
     ignored, changed = "workspace:///lib/src/a.dart", "workspace:///pubspec.yaml"
     with Served(root, preset="code") as served:
         ear = Ear(served, root)
@@ -851,7 +851,7 @@ def test_what_is_ignored_as_before_is_not_told_when_the_rules_change(root: Path)
         served.server.watcher.close()
 
 
-def test_a_file_that_is_refused_from_now_on_is_told_to_who_asked_for_it(root: Path) -> None:
+def test_a_file_that_is_refused_from_now_on_is_reported_to_who_asked_for_it(root: Path) -> None:
     with Served(root, preset="code") as served:
         ear = Ear(served, root)
         ear.listen(MAIN)
@@ -884,7 +884,7 @@ def test_a_file_that_cannot_be_read_ends_no_events(root: Path, monkeypatch: pyte
         served.server.watcher.close()
 
 
-def test_a_link_that_may_be_read_again_is_told_of_what_changed_meanwhile(root: Path) -> None:
+def test_a_link_that_may_be_read_again_is_reported_with_what_changed_meanwhile(root: Path) -> None:
     link = "workspace:///ln.dart"
     (root / "ln.dart").symlink_to("lib/main.dart")
     os.utime(root, ns=(NOON_NS, NOON_NS))

@@ -382,6 +382,33 @@ def test_a_log_has_pages_of_a_hundred_commits(tmp_path: Path) -> None:
         assert found == ids(tmp_path)
 
 
+@pytest.mark.parametrize("query", ["log&lines=1-2", "log&start=0&length=60"])
+def test_parts_of_a_log_follow_each_other_before_its_next_page(
+    served: Served, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    whole = served.text("workspace:///src?log")
+    monkeypatch.setattr("carrel.git.folder_history.PAGE", 3)
+    uri: object = f"workspace:///src?{query}"
+    parts = []
+    while isinstance(uri, str):
+        parts.append(served.text(uri))
+        uri = (served.item(uri).meta or {}).get("dev.carrel/next")
+
+    assert "".join(parts) == whole
+    assert len(parts) > 1
+
+
+def test_a_list_of_commits_has_the_beginning_of_long_messages(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    name = commit(tmp_path, f"Subject\n\n{'x' * 5_000}", {"a.txt": "one\n"})
+    with Served(tmp_path) as served:
+        [listed] = as_json(served, "workspace:///a.txt?log&format=json")["commits"]
+        blamed = as_json(served, "workspace:///a.txt?blame&format=json")["commits"][name]
+
+    assert listed["body"] == "x" * 1_000 + "…"
+    assert blamed == {key: value for key, value in listed.items() if key != "body"}
+
+
 def test_a_file_that_no_commit_has_has_no_log(served: Served) -> None:
     with pytest.raises(NotFound, match=r"no commit has workspace:///never\.md"):
         served.text("workspace:///never.md?log")

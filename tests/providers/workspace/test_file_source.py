@@ -74,7 +74,7 @@ def test_a_byte_order_mark_counts_and_prints_nothing(served: Served, tmp_path: P
     assert served.meta("workspace:///x.md?start=0&length=1")["length"] == len(bom)
 
 
-def test_latin_1_is_told_as_a_fallback_and_every_byte_is_a_boundary(served: Served, tmp_path: Path) -> None:
+def test_latin_1_is_reported_as_a_fallback_and_every_byte_is_a_boundary(served: Served, tmp_path: Path) -> None:
     fill(tmp_path, {"x.md": "café\n".encode("latin-1")})
     meta = served.meta("workspace:///x.md?start=3&length=1")
 

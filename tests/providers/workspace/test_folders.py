@@ -122,7 +122,7 @@ def follow(served: Served, uri: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-def test_more_than_1000_children_are_told_in_parts(tmp_path: Path) -> None:
+def test_more_than_1000_children_are_reported_in_parts(tmp_path: Path) -> None:
     names = [f"{number:04}{'-x' if number % 3 else ''}" for number in range(1_200)]
     for number, name in enumerate(names):
         if number % 2:
@@ -307,7 +307,9 @@ def test_a_path_is_completed_by_direct_children(served: Served, value: str, valu
 
 
 @pytest.mark.parametrize(("count", "has_more"), [(99, False), (100, False), (101, True), (150, True)])
-def test_at_most_100_values_are_offered_and_more_are_told_honestly(tmp_path: Path, count: int, has_more: bool) -> None:
+def test_at_most_100_values_are_offered_and_more_are_reported_honestly(
+    tmp_path: Path, count: int, has_more: bool
+) -> None:
     fill(tmp_path, {f"{number:03}.md": "" for number in range(count)})
     with Served(tmp_path) as served:
         template = "workspace:///{+path}{?start,length,lines,outline}"
@@ -360,7 +362,7 @@ def test_a_root_and_the_paths_in_it_are_completed(tmp_path: Path) -> None:
                 "Preset code, in the main root.",
                 "Path: link/src/x.dart.",
                 "A link leads to lib/src/x.dart.",
-                "1 bytes of utf-8.",
+                "1 byte of utf-8.",
                 "Served, but not listed.",
             ],
         ),
@@ -398,6 +400,11 @@ def test_a_uri_is_explained(served: Served, tmp_path: Path, uri: str, told: list
     (tmp_path / "link").symlink_to("lib")
 
     assert served.workspace.explain(uri) == told
+
+
+def test_an_explanation_does_not_repeat_its_reason(tmp_path: Path) -> None:
+    with Served(fill(tmp_path, {"d.md": "d"}), preset="code") as served:
+        assert served.workspace.explain("workspace:///.hidden/x.md")[1] == "Not served: hidden."
 
 
 def test_no_answer_holds_an_absolute_path(served: Served, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.support.workspaces import fill
     ],
     ids=["empty", "one child", "two children"],
 )
-def test_a_folder_is_told_as_its_children(tmp_path: Path, files: dict[str, str], expected: list[str]) -> None:
+def test_a_folder_is_reported_as_its_children(tmp_path: Path, files: dict[str, str], expected: list[str]) -> None:
     app = application(Workspace(Project(str(fill(tmp_path, files)), {})))
 
     reply = get(app, "/workspace/lib")

@@ -247,6 +247,7 @@ REASONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("place", [".gitignore", ".git/info/exclude", "sub/.gitignore"])
 def test_an_ignore_file_past_a_bound_hides_everything_it_is_about(tmp_path: Path, kind: str, place: str) -> None:

@@ -75,7 +75,7 @@ def test_what_did_not_change_is_not_looked_at(follower: Follower, monkeypatch: p
     assert follower.wholes == 0
 
 
-def test_a_file_that_comes_changes_and_goes_is_told(follower: Follower, tmp_path: Path) -> None:
+def test_a_file_that_comes_changes_and_goes_is_reported(follower: Follower, tmp_path: Path) -> None:
     (tmp_path / "a" / "three.txt").write_text("3")
     assert "a/three.txt" in follower.names
     before = dict(follower.known)

@@ -319,7 +319,7 @@ def test_a_folder_that_lies_in_two_places_is_kept_in_one(root: Path, monkeypatch
     really = Inotify.add
 
     def add(system: Inotify, path: str) -> int | None:
-        """Give `lib` the number of `docs`: only the administrator can mount a folder a second time."""
+        """Return `lib` the number of `docs`: only the administrator can mount a folder a second time."""
         is_second = os.path.realpath(path) == str(root / "lib")
         return really(system, str(root / "docs") if is_second else path)
 

@@ -189,6 +189,7 @@ def notification(method: str, params: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode()
 
 
+@pytest.mark.slow
 def test_a_long_read_holds_up_neither_the_next_one_nor_the_end(tmp_path: Path) -> None:
     """On real pipes: a search for lines that takes long, a small read behind it, and SIGTERM."""
     write_lines(tmp_path / "big.txt", 3)

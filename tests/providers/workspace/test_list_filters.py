@@ -149,7 +149,7 @@ def test_a_part_of_the_list_goes_on_after_a_place(app: Served) -> None:
 
 @pytest.fixture
 def fluent(tmp_path: Path) -> Iterator[Client]:
-    """Give a client of a desk on which Fly's fields stand in every result."""
+    """Yield a client of a desk on which Fly's fields stand in every result."""
     fill(tmp_path, {"a.md": "aé", "sub/b.md": "b"})
     workspace = Workspace(Project(str(tmp_path), {}), dialect="always")
     catalog = Catalog()
@@ -174,7 +174,7 @@ def test_every_provider_answers_with_fly_s_fields(fluent: Client, uri: str, size
     ]
 
 
-def test_a_size_that_is_not_known_is_not_told_in_fly_s_list(fluent: Client) -> None:
+def test_a_size_that_is_not_known_is_not_reported_in_fly_s_list(fluent: Client) -> None:
     listed = fluent.request("resources/list", {})
 
     sizes = {entry["uri"]: entry.get("size") for entry in listed["resources"]}

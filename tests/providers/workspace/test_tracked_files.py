@@ -116,7 +116,7 @@ def test_a_file_is_refused_a_second_after_git_stopped_tracking_it(
 
 
 @pytest.mark.parametrize("way", [file_events._follow_folders, file_events._follow_tree])
-def test_hidden_files_that_git_tracks_from_now_on_and_no_longer_are_told(
+def test_hidden_files_that_git_tracks_from_now_on_and_no_longer_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None]
 ) -> None:
     monkeypatch.setattr(file_events, "_follow_folders", way)

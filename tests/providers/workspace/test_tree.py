@@ -205,7 +205,7 @@ def test_the_mime_type_goes_by_the_name_unless_the_content_denies_it(
 
 
 class Growing(FileSource):
-    """A file that somebody appends to right after it was read, so many times."""
+    """A file that grows right after it was read, a number of times."""
 
     times = 0
 
@@ -240,7 +240,7 @@ class Shrinking(FileSource):
 
 
 @pytest.mark.parametrize("query", ["", "?start=2", "?start=1&length=2", "?lines=2", "?lines=1-"])
-def test_a_file_that_shrinks_while_it_is_read_is_borne(
+def test_a_file_that_shrinks_while_it_is_read_is_tolerated(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     fill(tmp_path, {"x.md": "é\né\n" * 50_000})
@@ -421,7 +421,7 @@ class Rewritten(FileSource):
 @pytest.mark.parametrize(
     ("query", "given"), [("", ("abc", 0, 3, 3)), ("?start=2&length=4", ("c", 2, 1, 3)), ("?start=4", ("", 4, 0, 4))]
 )
-def test_a_file_that_is_rewritten_while_it_is_read_is_told_as_long_as_its_text(
+def test_a_file_that_is_rewritten_while_it_is_read_is_reported_as_long_as_its_text(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, given: tuple[str, int, int, int]
 ) -> None:
     fill(tmp_path, {"x.md": "abcdefgh"})
@@ -454,7 +454,7 @@ TEXTS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 @pytest.mark.parametrize("content", TEXTS.values(), ids=TEXTS)
-def test_a_file_that_is_read_again_is_told_as_the_first_time(
+def test_a_file_that_is_read_again_is_reported_as_the_first_time(
     served: Served, tmp_path: Path, content: bytes, version: str
 ) -> None:
     fill(tmp_path, {"x.md": content, "lib/y.md": content})

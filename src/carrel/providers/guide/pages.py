@@ -25,7 +25,7 @@ class GuideSection(Value, frozen=True):
         """Return the section with at most this many examples and templates, and descriptions of this length."""
         rows = [*self.templates[:templates], *self.examples[:examples]]
         left = len(self.templates) - templates
-        more = [f"- {left} more templates: `carrel://catalog`"] if left > 0 else []
+        more = [f"- {left} more template{'s' * (left > 1)}: `carrel://catalog`"] if left > 0 else []
         return "\n".join([self.heading, "", *(_bullet(*row, description) for row in rows), *more]) + "\n"
 
 

@@ -47,39 +47,58 @@ class ProjectFacts(Value, frozen=True):
     example: str = ""
 
 
-def look_at(catalog: Catalog) -> ProjectFacts:
-    """Return the facts about a project's files; none if no files are served."""
-    from carrel.search.languages import language_of  # only for the guide
+class ProjectSurvey:
+    """Facts about a project's files. They can be read while it counts: in a large project it may not end in time."""
 
-    languages: Counter[str] = Counter()
-    folders: Counter[str] = Counter()
-    largest: dict[str, tuple[int, str]] = {}
-    size = count = 0
-    with suppress(CarrelError):
-        for entry in islice(_files(catalog), MAX_COUNTED):
-            path, bytes_ = entry.uri[len(_ROOT) :], entry.size or 0
-            language = language_of(path)
-            languages[language] += 1
-            folders[path.partition("/")[0] if "/" in path else ""] += 1
-            size, count = size + bytes_, count + 1
-            if bytes_ <= _EXAMPLE_BYTES and len(path) <= _EXAMPLE_LENGTH:
-                largest[language] = max(largest.get(language, (0, "")), (bytes_, path))
-    if not count:
-        return ProjectFacts(())
-    del folders[""], languages[""]
-    more = " or more" if count == MAX_COUNTED else ""
-    named = ", ".join(f"{name} {number:,}" for name, number in languages.most_common(_MOST_NAMED))
-    lines = [f"{count:,}{more} files, {_megabytes(size)}{f': {named}' if named else ''}"]
-    if folders:
-        shown = folders.most_common(_MOST_NAMED)
-        lines.append(
-            f"Folders: {', '.join(f'`{decode_loosely(name)[:_NAME_LENGTH]}/` {number:,}' for name, number in shown)}"
-        )
-    commands = list(dict.fromkeys(_commands(catalog)))[:_MOST_NAMED]
-    if commands:
-        lines.append(f"Run and test: {', '.join(f'`{command}`' for command in commands)}")
-    example = _example(languages, largest)
-    return ProjectFacts(tuple(lines), _ROOT + example if example else "")
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._commands: list[str] = []
+        self._languages: Counter[str] = Counter()
+        self._folders: Counter[str] = Counter()
+        self._largest: dict[str, tuple[int, str]] = {}
+        self._size = self._count = 0
+        self._is_whole = False
+
+    def run(self) -> None:
+        """Read the manifests, then count the files."""
+        from carrel.search.languages import language_of  # only for the guide
+
+        self._commands = list(dict.fromkeys(_commands(self._catalog)))[:_MOST_NAMED]
+        with suppress(CarrelError):
+            for entry in islice(_files(self._catalog), MAX_COUNTED):
+                path, size = entry.uri[len(_ROOT) :], entry.size or 0
+                self._add(path, size, language_of(path))
+        self._is_whole = self._count < MAX_COUNTED
+
+    def _add(self, path: str, size: int, language: str) -> None:
+        self._languages[language] += 1
+        self._folders[path.partition("/")[0] if "/" in path else ""] += 1
+        if size <= _EXAMPLE_BYTES and len(path) <= _EXAMPLE_LENGTH:
+            self._largest[language] = max(self._largest.get(language, (0, "")), (size, path))
+        self._size += size
+        self._count += 1
+
+    def facts(self) -> ProjectFacts:
+        """Return what is known so far; no facts if no files are served."""
+        if not self._count:
+            return ProjectFacts(tuple(_commands_line(self._commands)))
+        # Copied at once: another thread may still be counting.
+        languages, folders, largest = Counter(dict(self._languages)), Counter(dict(self._folders)), dict(self._largest)
+        del folders[""], languages[""]
+        more = "" if self._is_whole else " or more"
+        named = ", ".join(f"{name} {number:,}" for name, number in languages.most_common(_MOST_NAMED))
+        files = "file" if self._count == 1 and self._is_whole else "files"
+        lines = [f"{self._count:,}{more} {files}, {_megabytes(self._size)}{f': {named}' if named else ''}"]
+        if folders:
+            shown = folders.most_common(_MOST_NAMED)
+            names = (f"`{decode_loosely(name)[:_NAME_LENGTH]}/` {number:,}" for name, number in shown)
+            lines.append(f"Folders: {', '.join(names)}")
+        example = _example(languages, largest)
+        return ProjectFacts((*lines, *_commands_line(self._commands)), _ROOT + example if example else "")
+
+
+def _commands_line(commands: list[str]) -> list[str]:
+    return [f"Run and test: {', '.join(f'`{command}`' for command in commands)}"] if commands else []
 
 
 def _example(languages: Counter[str], largest: Mapping[str, tuple[int, str]]) -> str:

@@ -185,7 +185,7 @@ class LogIndex:
         return end
 
     def _look(self, before: States, changes: Changes, stop: threading.Event) -> None:
-        while not stop.wait(POLL_S):
+        while not self._wait(stop):
             now = self._states()
             for kind, name in before.keys() | now.keys():
                 if before.get((kind, name)) != now.get((kind, name)):
@@ -194,6 +194,10 @@ class LogIndex:
             if before.keys() != now.keys():
                 changes.list_changed()
             before = now
+
+    def _wait(self, stop: threading.Event) -> bool:
+        """Wait until it is time to look again; return whether to stop instead."""
+        return stop.wait(POLL_S)
 
     def _states(self) -> States:
         """Return a token for each log on disk that changes with its content."""

@@ -48,7 +48,7 @@ class Added(Value, frozen=True):
     has_ended: bool
 
     def answer(self) -> Mapping[str, object]:
-        """Return what the sender is told."""
+        """Return the answer to the sender."""
         return {"uri": self.uri, "newest": self.newest}
 
 

@@ -1,12 +1,12 @@
 """A log as text: plain, with times and streams, or as JSON lines."""
 
 from collections.abc import Iterable
-from json.encoder import encode_basestring
 from typing import Final, Literal
 
 from carrel.core.isotime import iso_ms
 from carrel.providers.logs.log import LogFacts
 from carrel.providers.logs.ring import LogEntry, LogLine
+from carrel.providers.logs.spool_lines import json_encoder
 
 Format = Literal["text", "full", "json"]
 
@@ -43,5 +43,5 @@ def _line(form: Format, time_ms: int, stream: str, line: LogLine, seq: int | Non
     number = "" if seq is None else f'"seq":{seq},'
     more = f',"cut":{line.cut}' if line.cut else ""
     more += ',"partial":true' if line.is_partial else ""
-    text = encode_basestring(line.text)
+    text = json_encoder()(line.text)
     return f'{{{number}"time":"{iso_ms(time_ms)}","stream":"{stream}","text":{text}{more}}}\n'

@@ -4,8 +4,8 @@ The same lines are sent to another desk (`docs/team.md`). They may come from any
 line that is not one of these.
 """
 
-import json
-from json.encoder import encode_basestring
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, TypeGuard, get_args
 
 from carrel.core.record import Value
@@ -47,6 +47,8 @@ SpoolLine = Header | Dropped | LogEntry | End
 
 def parse(line: bytes) -> SpoolLine | None:
     """Return the meaning of a line; None if it is incomplete or unknown."""
+    import json  # a server starts without it
+
     try:
         given = json.loads(line)
     except (ValueError, RecursionError):
@@ -111,6 +113,8 @@ ORIGIN_KEYS: Final = (*SENT_KEYS, "caller")
 
 def header_line(facts: LogFacts) -> str:
     """Return the header of a log."""
+    import json  # as above
+
     header: dict[str, object] = {
         "id": facts.id,
         "program": facts.program,
@@ -125,7 +129,17 @@ def header_line(facts: LogFacts) -> str:
 
 def dropped_line(entries: int, size: int) -> str:
     """Return the number of entries that were dropped, and their bytes."""
+    import json  # as above
+
     return f"{json.dumps({'dropped_entries': entries, 'dropped_bytes': size})}\n"
+
+
+@cache
+def json_encoder() -> Callable[[str], str]:
+    """Return the function that writes a text as a JSON string."""
+    from json.encoder import encode_basestring  # as above
+
+    return encode_basestring
 
 
 def entry_line(entry: LogEntry) -> str:
@@ -133,12 +147,14 @@ def entry_line(entry: LogEntry) -> str:
     line = entry.line
     more = f',"cut":{line.cut}' if line.cut else ""
     more += ',"partial":true' if line.is_partial else ""
-    text = encode_basestring(line.text)
+    text = json_encoder()(line.text)
     return f'{{"seq":{entry.seq},"ms":{entry.time_ms},"stream":"{entry.stream}","text":{text}{more}}}\n'
 
 
 def end_line(end: End) -> str:
     """Return the end."""
+    import json  # as above
+
     ending: dict[str, object] = {"end": end.state, "exit_code": end.exit_code, "ms": end.ended_ms}
     if end.counts is not None:
         ending["counts"] = end.counts

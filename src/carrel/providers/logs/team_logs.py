@@ -17,7 +17,7 @@ from carrel.core.record import Value
 from carrel.core.store_address import StoreAddress
 from carrel.providers.logs import spool
 from carrel.providers.logs.log import KINDS, Kind, Retention
-from carrel.providers.logs.log_index import LogIndex, States
+from carrel.providers.logs.log_index import POLL_S, LogIndex, States
 from carrel.providers.logs.pushed_logs import Added, PushedLogs
 from carrel.providers.logs.spooled_log import SpoolBounds
 from carrel.providers.logs.uris import ID
@@ -67,6 +67,11 @@ class TeamLogs:
         with self._lock, self._database.reading(READ_S) as session:
             [(generation,)] = session.execute("SELECT generation FROM generations WHERE kind = 'logs'").fetchall()
             self._follow(session, generation)
+
+    def wait_for_change(self, seconds: float) -> None:
+        """Wait until a replica has changed logs, if this process hears of changes, and not longer than a time."""
+        if self._database.logs_changed.wait(seconds):
+            self._database.logs_changed.clear()
 
     def append(self, kind: Kind, name: str, data: bytes) -> Added:
         """Add a batch to a log, which is begun if it does not exist; return what became of it."""
@@ -202,6 +207,10 @@ class TeamLogIndex(LogIndex):
         super().__init__(logs.root, bounds, max_logs)
         self._team = logs
         self._seen: States = {}
+
+    def _wait(self, stop: threading.Event) -> bool:
+        self._team.wait_for_change(POLL_S)
+        return stop.is_set()
 
     def _states(self) -> States:
         try:

@@ -57,6 +57,7 @@ class Store:
         self._poll: HeldConnection | None = None
         self._polling = threading.Lock()
         self._generation = 0
+        self._is_closed = False
 
     def identity(self) -> Identity | None:
         """Return which file is there now, or None."""
@@ -119,6 +120,9 @@ class Store:
                 held = self._poll = opened
             held.connection.allow_time(self.read_s)
             version = held.connection.execute("PRAGMA data_version").fetchone()[0]
+            if self._is_closed:
+                self._stop_polling()
+                self.location.close()
             return f"{self._generation}:{version}"
 
     def _stop_polling(self) -> None:
@@ -127,8 +131,12 @@ class Store:
             held.connection.close()
 
     def close(self) -> None:
-        """Close every connection, and interrupt running statements; a second call does nothing."""
+        """Close every connection, and interrupt running statements; a second call does nothing.
+
+        A thread that still uses the store afterwards gets an answer, and leaves nothing open.
+        """
         with self._lock:
+            self._is_closed = True
             idle = {place: held for place, held in self._held.items() if place[0] not in self._threads}
             used = [held for place, held in self._held.items() if place not in idle]
             self._held = {}
@@ -152,6 +160,8 @@ class Store:
         finally:
             with self._lock:
                 self._threads -= Counter([thread])
+            if self._is_closed:
+                self.location.close()
 
     def _end(self, connection: StoreConnection) -> None:
         """End a transaction; close its connection if the store was closed meanwhile."""
@@ -198,7 +208,8 @@ class Store:
             if not held.thread.is_alive():
                 self._drop(other)
         with self._lock:
-            self._held[place] = opened
+            if not self._is_closed:
+                self._held[place] = opened
         return opened.connection
 
     def _is_current(self, held: HeldConnection) -> bool:

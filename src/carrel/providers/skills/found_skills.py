@@ -44,6 +44,8 @@ MAX_SIZE: Final = 16_777_216
 """What every host accepts of one skill, by the specification."""
 MAX_NAMES: Final = 262_144
 """Characters in the paths of a skill's files: one that fits no message would end every list of skills."""
+MAX_ALL_NAMES: Final = 16 * MAX_NAMES
+"""The same for all skills together."""
 MAX_MAIN_BYTES: Final = 1_048_576
 MAX_FOLDERS: Final = 1_000
 """Folders that are looked into to find skills."""
@@ -124,6 +126,7 @@ class _PlaceSearch:
         self.left = MAX_FOLDERS
         self.looks = MAX_ALL_LOOKS
         self.size = MAX_ALL_SIZE
+        self.names = MAX_ALL_NAMES
         self.problems = problems
 
     def folders(self, place: SkillPlace) -> Iterator[tuple[Segments, Root]]:
@@ -138,6 +141,9 @@ class _PlaceSearch:
 
     def files(self, root: Root) -> tuple[tuple[OwnFile, ...], str]:
         """Return the files of a skill; or none, and why it is larger than may be looked at."""
+        if self.names <= 0:
+            all_names = f"the names of the files of all skills together have more than {MAX_ALL_NAMES} characters"
+            return (), f"{all_names}; this one was not looked at"
         looks = Looks(min(MAX_LOOKS, self.looks))
         is_last = self.looks < MAX_LOOKS
         files = tuple(files_of(root, MAX_FILES + 1, looks))
@@ -154,6 +160,7 @@ class _PlaceSearch:
         if reason:
             return (), reason
         self.size -= size
+        self.names -= _length_of_names(files)
         return files, ""
 
     def _below(self, place: SkillPlace, root: Root, above: Segments) -> Iterator[tuple[Segments, Root]]:
@@ -409,7 +416,7 @@ def _excess(files: Sequence[OwnFile]) -> str:
     """Return why a skill is larger than hosts accept; empty if it is not."""
     if len(files) > MAX_FILES:
         return f"it has more than {MAX_FILES} files"
-    if sum(len(quote(name)) + 1 for file in files for name in file.segments) > MAX_NAMES:
+    if _length_of_names(files) > MAX_NAMES:
         return f"the names of its files have more than {MAX_NAMES} characters together"
     size = sum(file.state.st_size for file in files)
     return f"its files have {size} bytes together; {MAX_SIZE} are allowed" if size > MAX_SIZE else ""
@@ -434,3 +441,9 @@ def _shown(place: SkillPlace, names: Segments) -> str:
     """Return the place of a skill for people."""
     start = f"{place.origin}:" if place.is_package else f"{place.origin}/"
     return echo(start + "/".join(names))
+
+
+def _length_of_names(files: Sequence[OwnFile]) -> int:
+    """Return how many characters the paths of files have in URIs."""
+    known = {name: len(quote(name)) + 1 for name in {name for file in files for name in file.segments}}
+    return sum(known[name] for file in files for name in file.segments)

@@ -31,7 +31,7 @@ from carrel.providers.workspace import list_filters, paths
 from carrel.providers.workspace.bucket_files import BucketFiles, BucketSource, FoundFolder, FoundObject
 from carrel.providers.workspace.bucket_listing import BucketListing, item_of, resource_of
 from carrel.providers.workspace.bucket_rules import BucketIgnoreFiles
-from carrel.providers.workspace.explain import ADVICE, unusable_message
+from carrel.providers.workspace.explain import ADVICE, size_sentence, unusable_message
 from carrel.providers.workspace.file_query import (
     FILE_QUERY,
     FOLDER_KEYS,
@@ -287,7 +287,7 @@ class BucketRoot(Gateway):
         lines.append(f"Path: {'/'.join(found.segments) or 'the root'}.")
         if isinstance(found, FoundFolder):
             return [*lines, "Served: a folder; a read returns its children."]
-        lines.append(f"{found.state.size} bytes of {found.kind.encoding}.")
+        lines.append(size_sentence(found.state.size, found.kind.encoding))
         is_listed = self._listing.find(paths.canonical(self._root, found.segments)) is not None
         return [*lines, "Served and listed." if is_listed else "Served, but not listed."]
 

@@ -1,6 +1,7 @@
 """Explain why a file is served or refused, by the same rules as a read."""
 
 from carrel.core.errors import Denied, NotFound
+from carrel.providers.workspace.ignore_places import place_of_pattern
 from carrel.providers.workspace.ignore_rules import EXCLUDE_FILE, Segments
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import Target
@@ -25,8 +26,14 @@ def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
     except NotFound:
         return [*lines, "Not served: the file does not exist. The rules allow it to be read."]
     except Denied as error:
-        refused = [*lines, f"Not served: {error.explanation} ({error.reason})."]
-        return [*refused, *_unusable_above(tree, target), ADVICE[error.reason]]
+        code = f" ({error.reason})" if error.reason != error.explanation else ""
+        refused = [*lines, f"Not served: {error.explanation}{code}."]
+        place = (
+            (_unusable_above(tree, target) or place_of_pattern(tree, target.segments))
+            if error.reason == "ignored"
+            else []
+        )
+        return [*refused, *place, ADVICE[error.reason]]
     with found.opened:
         return [*lines, *_explain_found(tree, listing, found)]
 
@@ -47,6 +54,11 @@ def _unusable_above(tree: Tree, target: Target) -> list[str]:
     ]
 
 
+def size_sentence(size: int, encoding: str) -> str:
+    """Return a sentence with the size of a file and its encoding."""
+    return f"{size} {'byte' if size == 1 else 'bytes'} of {encoding}."
+
+
 def _explain_found(tree: Tree, listing: Listing, found: FoundFile) -> list[str]:
     opened = found.opened
     lines = [f"Path: {'/'.join(found.segments) or 'the root'}."]
@@ -54,6 +66,6 @@ def _explain_found(tree: Tree, listing: Listing, found: FoundFile) -> list[str]:
         lines.append(f"A link leads to {'/'.join(opened.real) or 'the root'}.")
     if opened.is_folder:
         return [*lines, "Served: a folder; a read returns its children."]
-    lines.append(f"{opened.stat.st_size} bytes of {tree.sniff(opened).kind.encoding}.")
+    lines.append(size_sentence(opened.stat.st_size, tree.sniff(opened).kind.encoding))
     is_listed = listing.listed(found.segments) is not None
     return [*lines, "Served and listed." if is_listed else "Served, but not listed."]

@@ -5,7 +5,6 @@ the trees. If events fail, the files are polled. Reads do not depend on events, 
 `kept_folders`.
 """
 
-import logging
 import os
 import sys
 import threading
@@ -26,8 +25,6 @@ from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import canonical
 from carrel.providers.workspace.tracked_files import INDEX_FILE, Hidden
 from carrel.providers.workspace.tree import Tree, etag_of, is_servable
-
-log = logging.getLogger(__name__)
 
 STOP_S: Final = 5.0
 WAKE_MS: Final = 100
@@ -72,7 +69,9 @@ def _watch(report: "Report", ready: threading.Event) -> None:
                 follow(report, ready)
                 return
             except (OSError, RuntimeError) as error:  # the errors of watchfiles are RuntimeErrors
-                log.warning("file events ended: %s", error)
+                import logging  # only on failure
+
+                logging.getLogger(__name__).warning("file events ended: %s", error)
     finally:
         ready.set()
 

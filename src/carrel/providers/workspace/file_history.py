@@ -10,11 +10,11 @@ from typing import Final
 from carrel.core import content, line_ranges
 from carrel.core.errors import NotFound
 from carrel.core.model import FOLDER_TYPE, Item, Meta, Range, Reading, Stored, Text
-from carrel.core.uri import quote, with_query
+from carrel.core.uri import quote, with_query, without
 from carrel.files import file_types
 from carrel.git.answer import make_reading
 from carrel.git.blame import Blame
-from carrel.git.commit_text import details_of, log_lines, one_line, short
+from carrel.git.commit_text import MAX_BODY, details_of, log_lines, one_line, short
 from carrel.git.comparison import Comparison, compare_files, compare_trees
 from carrel.git.folder_history import MAX_SKIPPED, FolderHistory, in_repository, read_log
 from carrel.git.history import FOLDER, KIND, Entry
@@ -34,6 +34,7 @@ _WITH: Final = {
     "log": ("at", "skip", "format", "start", "length", "lines"),
 }
 """The parameters that each question may be combined with."""
+_PART: Final = frozenset({"start", "length", "lines"})
 LONG_TTL_MS: Final = 3_600_000
 """How long a client may keep an answer for the full id of a commit: it never changes."""
 
@@ -75,7 +76,7 @@ class FileHistory:
 
     def _entry(self, repository: Repository, commit: Id, target: Target) -> Entry:
         path = in_repository(repository, target.segments)
-        entry = repository.history.entry(repository.history.commit(commit), path)
+        entry = repository.history.entry(repository.history.commit(commit).tree, path)
         self._check_kinds(target, [entry])
         if entry is None or (target.is_folder and entry[0] & KIND != FOLDER):
             raise NotFound(target.uri, f"Resource not found: {_bare(target)} at the commit {short(commit)}")
@@ -136,7 +137,7 @@ class FileHistory:
         trees = [repository.history.commit(commit).tree for commit in commits]
         path = in_repository(repository, target.segments)
         skip = _number(query, target)
-        entries = [_find(repository, tree, path) for tree in trees]
+        entries = [repository.history.entry(tree, path) for tree in trees]
         self._check_kinds(target, entries)
         is_folder = any(entry is not None and entry[0] & KIND == FOLDER for entry in entries) or not target.segments
         if is_folder and not dots:
@@ -151,7 +152,7 @@ class FileHistory:
         else:
             found = self._compare_with_now(repository, target, FileChange(path, entries[0], None))
         etag = "..".join(commit.decode() for commit in commits) if dots else None
-        following = None if found.following is None else with_query(target.uri, skip=found.following)
+        following = None if found.following is None else with_query(_whole(target), skip=found.following)
         names = {"from": commits[0].decode(), "to": commits[1].decode() if dots else None}
         body: Meta = {**names, **found.to_json(len(repository.folder.prefix))}
         return make_reading(query.get("format", "text"), found.text(), body, "text/x-diff", following, etag)
@@ -199,7 +200,7 @@ class FileHistory:
                 spans[-1]["to"] = number
             else:
                 spans.append({"from": number, "to": number, "commit": origin.commit.decode(), "older": origin.is_older})
-        commits = {name.decode(): one.to_json() for name, one in details.items()}
+        commits = {name.decode(): one.to_json(most=0) for name, one in details.items()}
         body: Meta = {"at": commit.decode(), "lines": spans, "commits": commits}
         etag = f"{entry[1].decode()}-{commit.decode()}"
         return make_reading(query.get("format", "text"), "".join(shown), body, etag=etag)
@@ -208,18 +209,18 @@ class FileHistory:
         path = in_repository(repository, target.segments) or None
         if path:
             commit = repository.history.commit(resolve(repository, query.get("at", "")))
-            self._check_kinds(target, [repository.history.entry(commit, path)])
+            self._check_kinds(target, [repository.history.entry(commit.tree, path)])
         page = read_log(repository, query.get("at", ""), path, _number(query, target))
         if path and not page.commits and not page.is_cut and not _number(query, target):
             raise NotFound(target.uri, f"Resource not found: no commit has {_bare(target)}")
         following = None
         if page.following is not None:
-            following = with_query(target.uri, at=page.following[0].decode(), skip=page.following[1])
+            following = with_query(_whole(target), at=page.following[0].decode(), skip=page.following[1])
         details = [details_of(repository.history, commit) for commit in page.commits]
         text = log_lines(details)
         if page.is_cut:
             text += "The time was up before the end of the history.\n"
-        body: Meta = {"at": page.start.decode(), "commits": [one.to_json() for one in details]}
+        body: Meta = {"at": page.start.decode(), "commits": [one.to_json(MAX_BODY) for one in details]}
         return make_reading(query.get("format", "text"), text, body, following=following)
 
 
@@ -267,17 +268,10 @@ def _cut(reading: Reading, query: Query, uri: str) -> Reading:
 
 def _with_range(reading: Reading, wanted: Range, meta: dict[str, object] | None = None) -> Reading:
     item = content.stored(reading.items[0])
-    item = Stored(item.source, item.encoding, item.mime_type, item.uri, {**(item.meta or {}), **(meta or {})})
+    end = item.source.size if wanted.length is None else wanted.start + wanted.length
+    known = {**content.meta_of_part(item, end), **(meta or {})}
+    item = Stored(item.source, item.encoding, item.mime_type, item.uri, known)
     return Reading((item,), "", reading.etag, reading.last_modified_ms, reading.ttl_ms, range=wanted)
-
-
-def _find(repository: Repository, tree: Id, path: tuple[bytes, ...]) -> Entry | None:
-    found: Entry | None = (FOLDER, tree)
-    for name in path:
-        if found is None or found[0] & KIND != FOLDER:
-            return None
-        found = repository.history.tree(found[1]).get(name)
-    return found
 
 
 def _decoded(repository: Repository, tree: Id) -> list[tuple[str, Entry]]:
@@ -288,6 +282,11 @@ def _decoded(repository: Repository, tree: Id) -> list[tuple[str, Entry]]:
 
 def _bare(target: Target) -> str:
     return paths.canonical(target.root, target.segments)
+
+
+def _whole(target: Target) -> str:
+    """Return the URI of a whole answer, of which a part is asked for."""
+    return without(target.uri, _PART)
 
 
 def _ttl(revision: str, commit: Id) -> int:

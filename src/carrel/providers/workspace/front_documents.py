@@ -1,8 +1,7 @@
 """The documents that a newcomer opens first: what the project is, how it is built, where it starts."""
 
-import re
+import os
 from collections.abc import Iterator
-from functools import cache
 from typing import Final
 
 from carrel.core.cache import BoundedCache
@@ -15,39 +14,67 @@ MOST: Final = 20
 _MOST_PACKAGES: Final = 8
 """Maximum number of folders that are searched for an entry point."""
 
-_MANIFESTS: Final = (
+_MANIFESTS: Final = frozenset(
     "pyproject.toml package.json cargo.toml go.mod pubspec.yaml pom.xml build.gradle build.gradle.kts gemfile "
-    "composer.json mix.exs deno.json cmakelists.txt setup.py setup.cfg requirements.txt makefile justfile alc.toml"
-).split()
-_TEXT: Final = r"(\.(md|markdown|rst|txt|adoc|org))?"
-_CODE: Final = r"\.(py|js|mjs|cjs|jsx|ts|mts|tsx|go|rs|rb|java|kt|swift|c|cc|cpp|dart|lua|php|ex)"
-_PLACES: Final = (
-    rf"readme([._-][^/]{{1,20}})?{_TEXT}",
-    rf"{'|'.join(map(re.escape, _MANIFESTS))}|[^/]+\.(cs|fs)proj",
-    rf"contributing{_TEXT}",
-    rf"(docs?/)?architecture{_TEXT}",
-    rf"(agents|claude)\.md|docs?/(readme|index){_TEXT}",
-    rf"((src|lib|app|cmd)/)?(main|index|app|server|manage|__main__|mod){_CODE}|src/lib\.rs",
-    rf"(src/|cmd/)?[^/]+/(__main__|main){_CODE}",
+    "composer.json mix.exs deno.json cmakelists.txt setup.py setup.cfg requirements.txt makefile justfile "
+    "alc.toml".split()
 )
-"""Patterns of their paths, in the order of the list."""
+_PROJECTS: Final = frozenset({".csproj", ".fsproj"})
+_TEXT: Final = frozenset({"", ".md", ".markdown", ".rst", ".txt", ".adoc", ".org"})
+_CODE: Final = frozenset(
+    ".py .js .mjs .cjs .jsx .ts .mts .tsx .go .rs .rb .java .kt .swift .c .cc .cpp .dart .lua .php .ex".split()
+)
+_DOCS: Final = frozenset({"doc", "docs"})
+_SOURCES: Final = frozenset({"src", "lib", "app", "cmd"})
+_STARTS: Final = frozenset({"main", "index", "app", "server", "manage", "__main__", "mod"})
+_README_SUFFIX: Final = 21
+"""Maximum length of what may follow the word in the name of a readme, as in `README-windows.md`."""
 _NAMED: Final = 5
 """The place of entry points that a manifest names: before those that only look like one."""
-_FOLDERS: Final = frozenset({"src", "lib", "app", "cmd", "doc", "docs"})
+_FOLDERS: Final = _SOURCES | _DOCS
 
 
 def place_of(path: str) -> str:
     """Return the sort key of a document among the others; empty for any other file."""
-    for number, pattern in enumerate(_patterns()):
-        if pattern.fullmatch(path):
-            return f"{number + (number >= _NAMED)}{path}"
-    return ""
+    folder, _, name = path.lower().rpartition("/")
+    stem, ending = os.path.splitext(name)
+    number = None
+    if ending in _TEXT or not folder:
+        number = _place_of_text(folder, name, stem, ending)
+    if number is None and ending in _CODE:
+        number = _place_of_code(folder, stem, ending)
+    return "" if number is None else f"{number}{path}"
 
 
-@cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Compile the patterns for the first list; a server starts without them."""
-    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in _PLACES)
+def _place_of_text(folder: str, name: str, stem: str, ending: str) -> int | None:
+    if not folder:
+        if _is_readme(name, ending):
+            return 0
+        if name in _MANIFESTS or ending in _PROJECTS:
+            return 1
+        if stem == "contributing" and ending in _TEXT:
+            return 2
+    if stem == "architecture" and ending in _TEXT and (not folder or folder in _DOCS):
+        return 3
+    is_index = stem in ("readme", "index") and folder in _DOCS
+    return 4 if is_index or (not folder and name in ("agents.md", "claude.md")) else None
+
+
+def _is_readme(name: str, ending: str) -> bool:
+    """Return whether a name is `readme`, perhaps with a language or a system, as in `README_de.md`."""
+    suffix = name.removeprefix("readme")
+    without = suffix.removesuffix(ending) if ending in _TEXT else suffix
+    fits = not without or (suffix[0] in "._-" and len(suffix) > 1 and len(without) <= _README_SUFFIX)
+    return fits and suffix != name
+
+
+def _place_of_code(folder: str, stem: str, ending: str) -> int | None:
+    top, _, package = folder.rpartition("/")
+    if not top and (not package or package in _SOURCES) and stem in _STARTS:
+        return _NAMED + 1
+    if (folder, stem, ending) == ("src", "lib", ".rs"):
+        return _NAMED + 1
+    return _NAMED + 2 if package and top in ("", "src", "cmd") and stem in ("__main__", "main") else None
 
 
 def find(listing: Listing) -> list[tuple[str, Entry]]:

@@ -160,11 +160,16 @@ def _compile(opened: Opened) -> Rules | TooManyPatterns:
 
 def compile_text(data: bytes) -> Rules | TooManyPatterns:
     """Return the rules of an ignore file's bytes."""
-    text = data.decode("latin-1").removeprefix("\xef\xbb\xbf")
     try:
-        return Rules.of(line.removesuffix("\r") for line in text.split("\n"))
+        return Rules.of(lines_of(data))
     except TooManyPatterns as error:
         return error
+
+
+def lines_of(data: bytes) -> list[str]:
+    """Return the lines of an ignore file's bytes, as octets."""
+    text = data.decode("latin-1").removeprefix("\xef\xbb\xbf")
+    return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _excess_of(chain: Chain) -> str:

@@ -154,12 +154,11 @@ class KeptDocuments:
             self._system = Inotify()
             self._tree.policy.forget()
             self._rules, self._recheck_at = rules, monotonic() + RECHECK_S
-            self._learn(self._tree.policy.top(), (), prefix_of(self._tree.name))
+            self._learn(self._tree.policy.top(), (), prefix_of(self._tree.name), notes=False)
         except OSError:  # this user watches too many folders
             self._is_able = False
             self._drop_all()
             return False
-        self._log = []
         return True
 
     def _drop_all(self) -> None:
@@ -173,8 +172,8 @@ class KeptDocuments:
         if system is not None:
             system.close()
 
-    def _learn(self, above: FolderRules, segments: Segments, prefix: str) -> None:
-        """Read a folder and all below it; log their documents as changed."""
+    def _learn(self, above: FolderRules, segments: Segments, prefix: str, *, notes: bool = True) -> None:
+        """Read a folder and all below it; with `notes`, log their documents as changed."""
         waiting = [(above, segments, prefix)]
         while waiting:
             above, segments, prefix = waiting.pop()
@@ -187,7 +186,8 @@ class KeptDocuments:
             if number is None:
                 self._unwatched.add(segments)
             self._settle(segments, folder, folder.documents)
-            self._note(segments, folder)
+            if notes:
+                self._note(segments, folder)
             waiting += [(inner, (*segments, name), uri) for inner, name, uri in looked.below]
 
     def _watch(self, numbers: list[int | None], segments: Segments, opened: Opened) -> None:
@@ -371,12 +371,12 @@ class KeptDocuments:
 
 
 def document_of(entry: Entry) -> Document:
-    """Return a file as a document for search; its fingerprint is its ETag."""
+    """Return a file as a document for search; its fingerprint is its ETag. Lists of all files share its texts."""
     state = entry.state
     return Document(
-        entry.uri,
-        etag_of(state),
-        entry.segments[-1],
+        sys.intern(entry.uri),
+        sys.intern(etag_of(state)),
+        sys.intern(entry.segments[-1]),
         entry.mime_type,
         state.st_size,
         state.st_mtime_ns // 1_000_000,

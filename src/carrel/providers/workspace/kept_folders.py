@@ -234,7 +234,9 @@ def file_system_of(path: str) -> str:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
             for line in mounts:
                 mounted, _, described = line.partition(" - ")
-                place = re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), mounted.split(" ")[4])
+                place = mounted.split(" ")[4]
+                if "\\" in place:
+                    place = re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), place)
                 inside = place.rstrip("/") + "/"
                 # A later mount covers an earlier one.
                 if f"{path}/".startswith(inside) and len(inside) >= len(best):

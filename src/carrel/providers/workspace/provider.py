@@ -50,7 +50,7 @@ from carrel.providers.workspace.tree import MAX_KNOWN, FoundFile, Known, Shape, 
 
 TTL_MS: Final = 1_000
 HISTORY_TEMPLATE: Final = "workspace:///{+path}{?at,diff,blame,log,skip,format,start,length,lines}"
-_ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_ROOT_NAME: Final = r"[a-z0-9][a-z0-9-]{0,31}"
 if TYPE_CHECKING:
     from carrel.buckets.address import BucketAddress
     from carrel.providers.workspace.bucket_root import BucketRoot
@@ -446,7 +446,7 @@ def _left_out_message(root: str, preset: str, census: Census) -> str:
 
 def _checked_names(roots: Mapping[str, Place]) -> Mapping[str, Place]:
     for name in roots:
-        if not _ROOT_NAME.fullmatch(name):
+        if not re.fullmatch(_ROOT_NAME, name):
             raise ConfigError(f"[workspace.roots] {name!r}: a name is a-z, 0-9 and -, at most 32 characters")
     return roots
 

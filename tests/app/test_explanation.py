@@ -6,7 +6,7 @@ import pytest
 
 from carrel.app.app import open_desk
 from carrel.app.config import load
-from carrel.app.explaining import explain, failed
+from carrel.app.explanation import explain, failed
 from carrel.catalog.access import Access, ActingAs
 from carrel.core.errors import BadArgument, Denied, ProviderError
 from carrel.core.model import Reading, Text

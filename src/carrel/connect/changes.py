@@ -64,7 +64,7 @@ def default_scope(host: HostFacts, around: Surroundings) -> Scope:
     """Return where an entry goes by default; raise NotWritten in a home folder, which is not a project."""
     if host.default == "project" and around.folder in (around.home, "/"):
         raise NotWritten(
-            f"{host.title} is connected in a project, and {around.folder} is none; run it in a project, or use --user"
+            f"{host.title} is connected in a project, but {around.folder} is not one; start in a project, or use --user"
         )
     return host.default
 
@@ -151,7 +151,7 @@ def prove_connection(host: HostFacts, connection: HostEntry, around: Surrounding
 
 
 def carry_out(change: SettingsChange, around: Surroundings) -> None:
-    """Make a change and forget or remember what was inserted; nothing is proved."""
+    """Make a change, and update the journal; nothing is proved."""
     journal = Journal(around.environment)
     note = journal.find(change.file.path)
     if change.after is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.connect import connecting
+from carrel.connect import changes
 from carrel.connect.errors import NotProved, NotWritten
 from carrel.connect.hosts import HOSTS, HostFacts, Scope, by_name
 from carrel.connect.journal import Journal
@@ -39,14 +39,14 @@ def path_of(host: HostFacts, around: Surroundings, scope: Scope = "user") -> Pat
     return Path(path)
 
 
-def plan(host: HostFacts, around: Surroundings, scope: Scope = "user") -> connecting.SettingsChange:
-    return connecting.plan_connection(host, scope, connecting.entry_for(host, scope, None, around), around)
+def plan(host: HostFacts, around: Surroundings, scope: Scope = "user") -> changes.SettingsChange:
+    return changes.plan_connection(host, scope, changes.entry_for(host, scope, None, around), around)
 
 
 @pytest.fixture(name="proved")
 def always_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every entry as proved: what a proof is has tests of its own, and each starts a server."""
-    monkeypatch.setattr(connecting, "prove", lambda *_: PROOF)
+    monkeypatch.setattr(changes, "prove", lambda *_: PROOF)
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -58,6 +58,7 @@ def of_hosts(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in everything(folder).items() if not name.startswith(".local/state/")}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("proved")
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize("host", WITH_FILES, ids=lambda host: host.name)
@@ -71,10 +72,10 @@ def test_connecting_and_removing_gives_back_the_file_of_the_documentation(
     path = place(host, around, scope)
     before = path.read_bytes()
 
-    assert connecting.connect(plan(host, around, scope), around) == PROOF
+    assert changes.connect(plan(host, around, scope), around) == PROOF
     assert path.read_bytes() != before
     assert plan(host, around, scope).action == "keep"
-    connecting.carry_out(connecting.plan_removal(host, scope, around), around)
+    changes.carry_out(changes.plan_removal(host, scope, around), around)
 
     assert path.read_bytes() == before
     assert path.with_name(path.name + ".before-carrel").read_bytes() == before
@@ -85,9 +86,9 @@ def test_connecting_and_removing_gives_back_the_file_of_the_documentation(
 def test_a_file_that_was_made_for_our_entry_is_deleted_with_it(host: HostFacts, around: Surroundings) -> None:
     path = path_of(host, around)
 
-    connecting.connect(plan(host, around), around)
+    changes.connect(plan(host, around), around)
     assert path.exists()
-    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+    changes.carry_out(changes.plan_removal(host, "user", around), around)
 
     assert not path.exists()
     assert not path.with_name(path.name + ".before-carrel").exists()
@@ -99,10 +100,10 @@ def test_folders_that_were_made_for_our_entry_are_deleted_with_it(host: HostFact
     home = Path(around.environment["HOME"])
     Journal(around.environment).note("/another", None)  # the folder of our own notes stays
     before = sorted(home.rglob("*"))
-    connecting.connect(plan(host, around), around)
-    connecting.connect(plan(host, around), around)  # keeps the entry, and what is known of it
+    changes.connect(plan(host, around), around)
+    changes.connect(plan(host, around), around)  # keeps the entry, and what is known of it
 
-    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+    changes.carry_out(changes.plan_removal(host, "user", around), around)
 
     assert sorted(home.rglob("*")) == before
 
@@ -112,11 +113,11 @@ def test_a_folder_that_was_there_or_holds_something_else_stays(around: Surroundi
     was_there, filled = path_of(host_of("goose"), around), path_of(host_of("cursor"), around)
     was_there.parent.mkdir(parents=True)
     for name in ("goose", "cursor"):
-        connecting.connect(plan(host_of(name), around), around)
+        changes.connect(plan(host_of(name), around), around)
     (filled.parent / "other.json").write_text("{}", encoding="utf-8")
 
     for name in ("goose", "cursor"):
-        connecting.carry_out(connecting.plan_removal(host_of(name), "user", around), around)
+        changes.carry_out(changes.plan_removal(host_of(name), "user", around), around)
 
     assert not was_there.exists()
     assert was_there.parent.is_dir()
@@ -127,10 +128,10 @@ def test_a_folder_that_was_there_or_holds_something_else_stays(around: Surroundi
 def test_a_file_that_was_made_stays_if_it_holds_something_else_by_then(around: Surroundings) -> None:
     host = host_of("claude-code")
     path = path_of(host, around)
-    connecting.connect(plan(host, around), around)
+    changes.connect(plan(host, around), around)
     path.write_text(path.read_text("utf-8").replace("{", '{\n  "theme": "dark",', 1), encoding="utf-8")
 
-    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+    changes.carry_out(changes.plan_removal(host, "user", around), around)
 
     assert path.read_text("utf-8") == '{\n  "theme": "dark"\n}\n'
 
@@ -140,12 +141,12 @@ def test_a_changed_entry_is_removed_as_exactly_as_the_first_one(around: Surround
     host = host_of("zed")
     path = place(host, around)
     before = path.read_bytes()
-    connecting.connect(plan(host, around), around)
+    changes.connect(plan(host, around), around)
     other = {"command": "/opt/carrel", "args": ["serve", "--debug"]}
 
-    change = connecting.plan_connection(host, "user", other, around)
-    connecting.connect(change, around)
-    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+    change = changes.plan_connection(host, "user", other, around)
+    changes.connect(change, around)
+    changes.carry_out(changes.plan_removal(host, "user", around), around)
 
     assert change.action == "change"
     assert path.read_bytes() == before
@@ -157,8 +158,8 @@ def test_an_entry_that_somebody_else_wrote_is_changed_and_the_rest_stays(around:
     path = path_of(host, around)
     path.write_text('{"mcpServers": {"carrel": {"command": "old"}, "x": {}}, "a": 1}', encoding="utf-8")
 
-    connecting.connect(plan(host, around), around)
-    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+    changes.connect(plan(host, around), around)
+    changes.carry_out(changes.plan_removal(host, "user", around), around)
 
     assert path.read_text("utf-8") == '{"mcpServers": { "x": {}}, "a": 1}'
 
@@ -177,10 +178,10 @@ def test_an_entry_that_is_not_proved_leaves_everything_as_it_was(
         place(host, around)
         path.chmod(0o640)
     before = of_hosts(Path(around.home))
-    monkeypatch.setattr(connecting, "prove", fail)
+    monkeypatch.setattr(changes, "prove", fail)
 
     with pytest.raises(type(error)):
-        connecting.connect(plan(host, around), around)
+        changes.connect(plan(host, around), around)
 
     assert of_hosts(Path(around.home)) == before
     assert path.parent.exists() == has_file
@@ -199,9 +200,9 @@ def test_a_file_that_another_program_changed_during_the_proof_is_not_taken_back(
         path.write_text('{"theirs": 1}', encoding="utf-8")
         raise NotProved("no")
 
-    monkeypatch.setattr(connecting, "prove", fail)
+    monkeypatch.setattr(changes, "prove", fail)
     with pytest.raises(NotProved):
-        connecting.connect(plan(host, around), around)
+        changes.connect(plan(host, around), around)
 
     assert path.read_text("utf-8") == '{"theirs": 1}'
 
@@ -217,7 +218,7 @@ def test_a_broken_file_is_never_touched(name: str, around: Surroundings) -> None
     path.write_text(BROKEN[name], encoding="utf-8")
     before = everything(Path(around.home))
 
-    for planned in (plan, lambda one, here: connecting.plan_removal(one, "user", here)):
+    for planned in (plan, lambda one, here: changes.plan_removal(one, "user", here)):
         with pytest.raises(NotWritten, match=r"is broken and was not touched: .*; repair it, then try again") as error:
             planned(host, around)
         assert str(path) in str(error.value)
@@ -241,7 +242,7 @@ def test_a_file_that_changes_between_plan_and_write_is_not_written(around: Surro
     path.write_text("model = 'new'\n", encoding="utf-8")
 
     with pytest.raises(NotWritten, match="was changed by another program meanwhile"):
-        connecting.connect(change, around)
+        changes.connect(change, around)
 
     assert path.read_text("utf-8") == "model = 'new'\n"
 
@@ -267,16 +268,16 @@ def test_a_token_that_must_be_written_makes_the_file_private_while_it_is_there(
     host = host_of(name)
     path = place(host, around)
     path.chmod(0o644)
-    entry = connecting.entry_for(host, "user", "https://desk.example/mcp", around)
+    entry = changes.entry_for(host, "user", "https://desk.example/mcp", around)
 
-    change = connecting.plan_connection(host, "user", entry, around)
-    connecting.connect(change, around)
+    change = changes.plan_connection(host, "user", entry, around)
+    changes.connect(change, around)
 
     assert path.stat().st_mode & 0o777 == 0o600
     assert "s3cret" in path.read_text("utf-8")
     assert "s3cret" not in "\n".join(change.diff("s3cret"))
 
-    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+    changes.carry_out(changes.plan_removal(host, "user", around), around)
 
     assert path.stat().st_mode & 0o777 == 0o644
     assert "s3cret" not in path.read_text("utf-8")
@@ -285,10 +286,10 @@ def test_a_token_that_must_be_written_makes_the_file_private_while_it_is_there(
 def test_the_home_folder_is_no_project(around: Surroundings) -> None:
     at_home = Surroundings("linux", os.environ, around.home)
 
-    with pytest.raises(NotWritten, match="run it in a project, or use --user"):
-        connecting.default_scope(host_of("vscode"), at_home)
-    assert connecting.default_scope(host_of("vscode"), around) == "project"
-    assert connecting.default_scope(host_of("codex"), at_home) == "user"
+    with pytest.raises(NotWritten, match="start in a project, or use --user"):
+        changes.default_scope(host_of("vscode"), at_home)
+    assert changes.default_scope(host_of("vscode"), around) == "project"
+    assert changes.default_scope(host_of("codex"), at_home) == "user"
 
 
 def test_the_entry_is_read_back_from_the_file_and_proved(around: Surroundings) -> None:
@@ -296,9 +297,9 @@ def test_the_entry_is_read_back_from_the_file_and_proved(around: Surroundings) -
     host = host_of("opencode")
     place(host, around)
 
-    proof = connecting.connect(plan(host, around), around)
+    proof = changes.connect(plan(host, around), around)
 
-    found = connecting.find_connection(host, "user", around)
+    found = changes.find_connection(host, "user", around)
     assert found is not None
     assert (proof.resources, proof.version) == (6, "2025-11-25")
-    assert connecting.find_connection(host, "project", around) is None
+    assert changes.find_connection(host, "project", around) is None
