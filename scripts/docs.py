@@ -35,7 +35,7 @@ def _never() -> Search:
 
 
 def sections() -> dict[str, Iterable[Tool]]:
-    """Give every tool Carrel can have, by what brings it."""
+    """Return every tool Carrel can have, by what brings it."""
     example = {"web": CommandSettings([Program("npm"), Program("start")])}
     return {
         "Search": SearchFace(LazySearch(_never)).tools(),

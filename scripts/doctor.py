@@ -9,8 +9,8 @@ Generated from the checks by `make docs`; a test fails when it is out of date.
 
 ```sh
 carrel doctor                # examine this machine and this project
-carrel doctor --fix          # offer to mend what was found; asks before each change
-carrel doctor --fix --yes    # mend without asking
+carrel doctor --fix          # offer to fix what was found; asks before each change
+carrel doctor --fix --yes    # fix without asking
 carrel doctor --json         # for programs
 carrel doctor --report       # for an issue: without paths, names and secrets
 ```
@@ -23,8 +23,8 @@ Each finding is one line:
 | `!` | you should know of it; what is served works |
 | `✗` | something does not work; the exit code is 1 |
 
-A line with `!` or `✗` ends with what mends the fault, where something does. Checks that found nothing share one line
-for each subject. A check, a provider or a mount that hangs does not hold the others: each has its own deadline.
+A line with `!` or `✗` ends with how to fix the fault, if that is known. Checks that found nothing share one line
+for each subject. A check, a provider or a mount that hangs does not delay the others: each has its own deadline.
 
 `--json` prints a list with an object for each finding: `id` of the check, `state` (`ok`, `note` or `problem`), `host`
 (the host whose settings are at fault, or null), `message`, and `fix` (what to do, or null). Every check is in the list.
@@ -64,7 +64,7 @@ def render() -> str:
         if rows:
             parts += [
                 f"### {heading}\n",
-                "| id | fault | what mends it | `--fix` |",
+                "| id | fault | how to fix it | `--fix` |",
                 "| --- | --- | --- | --- |",
                 *rows,
                 "",

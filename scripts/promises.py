@@ -14,7 +14,7 @@ TABLE = ROOT / "tests" / "promises.toml"
 INTRODUCTION = """\
 # Promises
 
-Five systems describe, each in a document of its own, how they serve their data as MCP resources. Carrel keeps what
+Five systems describe, each in its own document, how they serve their data as MCP resources. Carrel keeps what
 those documents promise, what the protocol demands of a server, and what [its own page on security](security.md) says.
 This page lists every promise in our words, and under each the tests that prove it. A test's name is a sentence about
 behaviour; the link leads to its file.

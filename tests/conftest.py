@@ -74,7 +74,7 @@ class NoSkips:
         if config.option.collectonly:
             return []
         skipped = [f"skipped: {test}: {reason}" for test, reason in sorted(self._skipped.items())]
-        if config.option.lf:
+        if config.getoption("lf", False):
             return skipped
         empty = [f"no test ran in {argument}" for argument in config.args if not self._ran_in(argument, config)]
         return skipped + empty
@@ -96,8 +96,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave the law that races to the slow part, whatever provider is on trial."""
-    if item.name.startswith("test_law_9_32_reads_at_once"):
+    """Leave to the slow part what needs a real Postgres, and the law that races, whatever provider is on trial."""
+    needs_postgres = "postgres" in getattr(item, "fixturenames", ())
+    if needs_postgres or item.name.startswith("test_law_9_32_reads_at_once"):
         item.add_marker(pytest.mark.slow)
 
 

@@ -1,4 +1,4 @@
-"""The plan of the house, held by a test: who may import whom, how large things grow, which words are not used.
+"""The plan of the code as tests: which package imports which, how large files may be, which words are not used.
 
 Every rule is a function from `Source`s to complaints. The last part of this file feeds each rule a small house that
 breaks it, so that a rule which stopped looking is noticed. The plan itself is `docs/architecture.md`; when a wall
@@ -129,7 +129,7 @@ class Source:
 
     @property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """What the rules look at, in the order of the tree: they do so many times."""
+        """The nodes that the rules look at, in the order of the tree; cached, because many rules read them."""
         return source_trees.nodes(self.text)
 
     @property
@@ -195,7 +195,7 @@ def _imports(source: Source, known: frozenset[str]) -> Iterator[tuple[int, str]]
 
 
 def _called(call: ast.Call) -> str | None:
-    """Give the last word of what is called."""
+    """Return the last word of what is called."""
     return getattr(call.func, "attr", None) or getattr(call.func, "id", None)
 
 

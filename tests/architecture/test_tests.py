@@ -41,6 +41,7 @@ NOT_FOR_ONE_MODULE = {
     "search/test_attacks.py": "queries, callers and folders that mean harm, through every part of search",
     "search/test_everything.py": "search over every provider at once",
     "search/test_independence.py": "what an answer must not depend on: finding, ranking and the words together",
+    "transports/http/test_draining.py": "the end of a replica: the application and its connections together",
     "search/test_mixed_desk.py": "thirty questions to a desk with everything",
     "search/test_parts_of_every_scheme.py": "parts of every provider's scheme, through search and completion",
     "search/test_races.py": "files that change while they are searched",
@@ -48,6 +49,7 @@ NOT_FOR_ONE_MODULE = {
 """Test files of a package that are named for behaviour, each with the reason."""
 
 TESTED_THROUGH = {
+    "providers/guide/test_provider.py": "providers/guide/reports",
     "cli/test_store.py": "providers/logs/copying providers/sage/copying providers/scopes/copying stores/copying",
     "stores/test_database.py": "stores/migrations/m0001_changes stores/migrations/m0002_scopes "
     "stores/migrations/m0003_documents stores/migrations/m0006_logs stores/store_errors",
@@ -69,7 +71,6 @@ TESTED_THROUGH = {
     "catalog/test_watcher.py": "catalog/subscriptions",
     "cli/test_app.py": "__main__ cli/config cli/context cli/exit_codes cli/failures cli/options cli/output "
     "cli/overview cli/read cli/serve cli/serve_http cli/suggestions cli/tokens core/version",
-    "cli/test_browser.py": "cli/open",
     "cli/test_scopes.py": "cli/scopes_work providers/scopes/commands",
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
     "protocol/client_results",
@@ -146,7 +147,6 @@ TESTED_THROUGH = {
     "stores/test_feed.py": "stores/migrations/m0004_sessions stores/session_registry",
     "transports/http/test_shared_sessions.py": "app/replica",
     "transports/http/test_stored_tokens.py": "stores/migrations/m0005_tokens stores/token_table",
-    "transports/http/test_guard.py": "transports/http/app",
     "transports/http/test_jwt.py": "transports/http/fetch",
     "transports/http/test_mcp.py": "protocol/headers transports/http/sse",
     "transports/http/test_plain.py": "search/lazy",

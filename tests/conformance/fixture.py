@@ -22,7 +22,7 @@ from carrel.protocol.headers import MISSING_CAPABILITY
 from carrel.server.dispatch import Dispatch, Job
 from carrel.server.server import Server
 from carrel.transports.http.app import App, bind, serve
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
@@ -92,7 +92,7 @@ class Fixtures(Provider):
         self._has_more = False
 
     def routes(self) -> Sequence[Route]:
-        """Give what the suite reads."""
+        """Return what the suite reads."""
         return (
             Route("test://static-text", lambda: Text("This is a static text resource."), "static-text", "text/plain"),
             Route("test://static-binary", lambda: Blob(_decoded(PNG)), "static-binary", "image/png"),
@@ -113,12 +113,12 @@ class Fixtures(Provider):
         return Completion((f"{value}1",), total=1, has_more=False)
 
     def watch(self, changes: Changes) -> Callable[[], None]:
-        """Remember whom to tell."""
+        """Keep the object that takes reports of changes."""
         self._changes = changes
         return lambda: None
 
     def tools(self) -> Sequence[Tool]:
-        """Give every tool."""
+        """Return every tool."""
         return tuple(
             Tool(name, f"Fixture {name}", NOTHING) for name in (*CONTENTS, *OTHERS, *["one_more"] * self._has_more)
         )
@@ -158,7 +158,7 @@ class FixtureDispatch(Dispatch):
         self._served[Era.LEGACY] |= {"logging/setLevel"}
 
     def call_fixture(self, job: Job) -> bytes:
-        """Give pictures and the like as they are; all else is Carrel's."""
+        """Return pictures and the like as they are; all else is Carrel's."""
         blocks = CONTENTS.get(job.call.params.name)
         if blocks is None:
             return self.call_tool(job)
@@ -183,7 +183,7 @@ class FixtureDispatch(Dispatch):
         return jsonrpc.answer(job.call.id, _finished({"prompts": prompts}, job, ttlMs=1000, cacheScope="private"))
 
     def get_prompt(self, job: Job) -> bytes:
-        """Give one."""
+        """Return one."""
         name = job.call.params.name
         if name not in PROMPTS:
             raise BadArgument(f"Unknown prompt: {name}")
@@ -220,7 +220,7 @@ def _read_data(id: str) -> Text:  # noqa: A002 the template's variable is named 
 
 
 def _teach_the_protocol() -> None:
-    """Let the suite's methods through the parser."""
+    """Make the parser accept the suite's methods."""
     decoders: Any = methods._DECODERS
     decoders["prompts/list"] = msgspec.json.Decoder(methods.ListParams).decode
     decoders["prompts/get"] = msgspec.json.Decoder(methods.CallTool).decode
@@ -233,7 +233,7 @@ def main(port: int) -> None:
     listening = bind("127.0.0.1", port)
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
-    serve(App(FixtureServer(Catalog([Fixtures()])), Guard(Doors(is_loopback=True))), listening)
+    serve(App(FixtureServer(Catalog([Fixtures()])), Guard(AcceptedNames(is_loopback=True))), listening)
 
 
 if __name__ == "__main__":

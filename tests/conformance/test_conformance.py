@@ -37,7 +37,7 @@ WITHOUT_FIXTURES = {
 
 @contextmanager
 def running(command: list[str], folder: Path) -> Iterator[str]:
-    """Run a server that says its port first; give its address."""
+    """Run a server that says its port first; yield its address."""
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None

@@ -1,6 +1,8 @@
 """The files that run a team desk: they can be read, hold no secret, and say what the server really has."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,52 @@ import yaml
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-KUBERNETES: dict[str, Any] = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+KUBERNETES: dict[tuple[str, str], Any] = {
+    (one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+}
+
+
+def lint(name: str, file: Path) -> tuple[int, str]:
+    """Check a file with the published schemas of its format; return the exit code and what is wrong."""
+    words = {
+        "compose.yaml": ("check-jsonschema", "--builtin-schema", "vendor.compose-spec"),
+        "kubernetes.yaml": ("kubernetes-validate", "--strict", "--quiet"),
+    }
+    program, *options = words[name]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / program), *options, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    found = done.stdout + done.stderr
+    return done.returncode or int("WARN" in found), found  # an unknown kind is only a warning
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "kubernetes.yaml"])
+def test_a_file_has_no_key_and_no_value_that_its_format_does_not_know(name: str) -> None:
+    assert lint(name, DEPLOY / name)[0] == 0, lint(name, DEPLOY / name)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("compose.yaml", "environment:", "enviroment:"),
+        ("compose.yaml", "depends_on:", "depend_on:"),
+        ("compose.yaml", "condition: service_healthy", "condition: healthy"),
+        ("kubernetes.yaml", "readinessProbe:", "readinessProb:"),
+        ("kubernetes.yaml", "replicas: 3", "replicas: three"),
+        ("kubernetes.yaml", "containerPort: 8000", "port: 8000"),
+        ("kubernetes.yaml", "kind: StatefulSet", "kind: Stateful"),
+    ],
+)
+def test_a_broken_file_is_found(tmp_path: Path, name: str, right: str, wrong: str) -> None:
+    text = (DEPLOY / name).read_text()
+    assert right in text
+    (tmp_path / name).write_text(text.replace(right, wrong))
+
+    assert lint(name, tmp_path / name)[0] == 1
 
 
 def test_compose_runs_three_replicas_a_store_a_bucket_and_a_balancer() -> None:
@@ -39,14 +86,14 @@ def test_no_file_holds_a_secret() -> None:
         for key, value in service.get("environment", {}).items():
             if re.search("PASSWORD|SECRET|KEY|URL", key):
                 assert "${" in value or "@" not in value
-    [container] = KUBERNETES["Deployment"]["spec"]["template"]["spec"]["containers"]
+    [container] = KUBERNETES["Deployment", "carrel"]["spec"]["template"]["spec"]["containers"]
     [store] = [one for one in container["env"] if one["name"] == "CARREL_STORE_URL"]
     assert "secretKeyRef" in store["valueFrom"]
     assert "value" not in store
 
 
 def test_kubernetes_asks_the_pages_for_balancers_and_keeps_replicas_up() -> None:
-    deployment = KUBERNETES["Deployment"]["spec"]
+    deployment = KUBERNETES["Deployment", "carrel"]["spec"]
     pod = deployment["template"]["spec"]
     [container] = pod["containers"]
 
@@ -56,8 +103,57 @@ def test_kubernetes_asks_the_pages_for_balancers_and_keeps_replicas_up() -> None
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     labels = deployment["selector"]["matchLabels"]
-    assert deployment["template"]["metadata"]["labels"] == labels == KUBERNETES["Service"]["spec"]["selector"]
-    assert KUBERNETES["PodDisruptionBudget"]["spec"]["minAvailable"] < deployment["replicas"]
+    assert (
+        deployment["template"]["metadata"]["labels"]
+        == labels
+        == KUBERNETES["Service", "carrel-replicas"]["spec"]["selector"]
+    )
+    assert KUBERNETES["PodDisruptionBudget", "carrel"]["spec"]["minAvailable"] < deployment["replicas"]
+
+
+def test_kubernetes_runs_a_store_and_a_bucket_under_the_names_that_replicas_use() -> None:
+    [container] = KUBERNETES["Deployment", "carrel"]["spec"]["template"]["spec"]["containers"]
+    given = {one["name"]: one for one in container["env"]}
+    text = (DEPLOY / "kubernetes.yaml").read_text()
+
+    [s3] = KUBERNETES["Service", "s3"]["spec"]["ports"]
+    assert given["AWS_ENDPOINT_URL"]["value"] == f"http://s3:{s3['port']}"
+    assert "@postgres/carrel" in text
+    assert KUBERNETES["Service", "postgres"]["spec"]["ports"][0]["port"] == 5432
+    assert set(re.findall(r"key: ([\w-]+)}", text)) == set(re.findall(r"--from-literal=([\w-]+)=", text))
+
+
+@pytest.mark.parametrize("name", ["carrel", "carrel-replicas", "postgres", "s3"])
+def test_a_service_leads_to_a_port_of_its_pods_which_mount_what_exists(name: str) -> None:
+    service = KUBERNETES["Service", name]["spec"]
+    [owner] = [
+        one["spec"]
+        for (kind, _), one in KUBERNETES.items()
+        if kind in ("Deployment", "StatefulSet") and one["spec"]["selector"]["matchLabels"] == service["selector"]
+    ]
+    pod = owner["template"]
+    [container] = pod["spec"]["containers"]
+    volumes = {one["name"] for one in pod["spec"].get("volumes", ())}
+    volumes |= {one["metadata"]["name"] for one in owner.get("volumeClaimTemplates", ())}
+
+    assert pod["metadata"]["labels"] == service["selector"]
+    assert {one["targetPort"] for one in service["ports"]} <= {one["name"] for one in container["ports"]}
+    assert {one["name"] for one in container.get("volumeMounts", ())} == volumes
+
+
+def test_the_balancer_of_kubernetes_asks_all_replicas_with_the_same_rules() -> None:
+    pod = KUBERNETES["Deployment", "carrel-balancer"]["spec"]["template"]
+    [container] = pod["spec"]["containers"]
+    given = {one["name"]: one.get("value", "") for one in container["env"]}
+    replicas = KUBERNETES["Service", "carrel-replicas"]["spec"]
+
+    assert KUBERNETES["Service", "carrel"]["spec"]["selector"] == pod["metadata"]["labels"]
+    assert replicas["clusterIP"] == "None"  # the name has the address of every replica
+    assert "server carrel-replicas.$(NAMESPACE).svc.cluster.local:8000 resolve" in given["CARREL_REPLICAS"]
+    variables = set(re.findall(r"\$\{(\w+)\}", (DEPLOY / "nginx.conf").read_text())) - {"NGINX_LOCAL_RESOLVERS"}
+    assert variables <= set(given)
+    assert variables <= set(COMPOSE["services"]["balancer"]["environment"])
+    assert given["NGINX_ENTRYPOINT_LOCAL_RESOLVERS"] == "1"
 
 
 def test_the_container_runs_the_command_that_exists_as_a_plain_user() -> None:
@@ -73,4 +169,3 @@ def test_the_balancer_passes_streams_on_as_they_come() -> None:
 
     assert "proxy_buffering off;" in text
     assert "proxy_set_header Host $http_host;" in text
-    assert text.count("{") == text.count("}")

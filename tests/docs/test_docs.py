@@ -25,7 +25,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def anchors_of(page: Path) -> set[str]:
-    """Give the names by which a page's headings are linked to, as GitHub makes them."""
+    """Return the names by which a page's headings are linked to, as GitHub makes them."""
     seen: Counter[str] = Counter()
     anchors = set()
     for heading in HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
@@ -121,7 +121,7 @@ NOT_RUN = {
 
 
 def commands_of(page: str) -> Iterator[str]:
-    """Give a page's command lines that begin with `carrel`, in order, each once."""
+    """Yield a page's command lines that begin with `carrel`, in order, each once."""
     text = (ROOT / page).read_text(encoding="utf-8")
     shown = re.compile(r"^(carrel\b.*?)(?: +#.*)?$|`(carrel(?: [^`]+)?)`", re.MULTILINE)
     yield from dict.fromkeys(block or inline for block, inline in shown.findall(text))

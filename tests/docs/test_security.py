@@ -107,6 +107,7 @@ def test_settings_that_nobody_could_have_meant_are_a_mistake_of_the_file(
     assert not re.search("[\x1b\x07\u202e]", said)
 
 
+@pytest.mark.slow
 def test_nothing_in_carrel_starts_a_shell() -> None:
     """No call asks for a shell, and no function is called that always starts one."""
     texts = {file: file.read_text(encoding="utf-8") for file in Path(carrel.__file__).parent.rglob("*.py")}

@@ -1,10 +1,12 @@
 """What the end-to-end tests share: the installed command, and a sample project far from the checkout."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deploy.team import Team
 from examples.sample import lay_out
 
 CARREL = str(Path(sys.executable).parent / "carrel")
@@ -20,5 +22,16 @@ def sample_project(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="carrel")
 def installed_command() -> str:
-    """Give the path of the installed command."""
+    """Return the path of the installed command."""
     return CARREL
+
+
+@pytest.fixture(name="team")
+def team_of_three(tmp_path: Path, store_url: str) -> Iterator[Team]:
+    """Start three replicas with one store; stop them afterwards."""
+    team = Team(tmp_path / "team", store_url)
+    team.start()
+    try:
+        yield team
+    finally:
+        team.stop()

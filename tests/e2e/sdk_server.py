@@ -16,19 +16,19 @@ words = ["clean"]
 
 @server.resource("library://motto", name="motto", mime_type="text/plain")
 def motto() -> str:
-    """Give a fixed text."""
+    """Return a fixed text."""
     return "Sapere aude — ☀"
 
 
 @server.resource("library://shelf/{number}", name="shelf", mime_type="text/plain")
 def shelf(number: str) -> str:
-    """Give the text of one shelf."""
+    """Return the text of one shelf."""
     return f"shelf {number}"
 
 
 @server.resource("library://slate", name="slate", mime_type="text/plain")
 def slate() -> str:
-    """Give what was last written."""
+    """Return what was last written."""
     return words[-1]
 
 

@@ -80,7 +80,7 @@ def test_a_real_store_is_listed_read_and_searched(store: SignedServer, tmp_path:
         assert client.read("workspace://@docs/README.md", if_none_match=first.etag).unchanged is False
 
 
-def test_credentials_that_the_store_refuses_are_told_and_not_shown(store: SignedServer, tmp_path: Path) -> None:
+def test_credentials_that_the_store_refuses_are_reported_and_not_shown(store: SignedServer, tmp_path: Path) -> None:
     environment = environment_of(tmp_path, store, AWS_SECRET_ACCESS_KEY="wrong-secret-of-tests")
     with served(tmp_path, environment) as client:
         with pytest.raises(RemoteError) as refused:

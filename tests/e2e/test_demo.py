@@ -17,7 +17,7 @@ def run_demo(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def lines_of(picture: Path) -> list[str]:
-    """Give the lines of a picture, without what differs from run to run: times, ids, and which stream came first."""
+    """Return the lines of a picture, without what differs from run to run: times, ids, and which stream came first."""
     lines: dict[str, str] = defaultdict(str)
     for part in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text"):
         lines[part.get("clip-path", "")] += (part.text or "").rstrip("\n")

@@ -24,7 +24,7 @@ import pytest
 from tests.support.http_asking import JSON, META, legacy
 from tests.support.waiting import PATIENCE_S, patience_s, until
 
-pytestmark = [pytest.mark.alone, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 END_S = patience_s(2.0 + 0.5)
@@ -126,10 +126,10 @@ server = Server(Catalog([Hanging(), Steady()]))
 if transport == "stdio":
     stdio.serve(server)
 else:
-    from carrel.transports.http.guard import Doors, Guard
+    from carrel.transports.http.guard import AcceptedNames, Guard
     listening = http.bind("127.0.0.1", 0)
     print(listening.getsockname()[1], flush=True)
-    http.serve(http.App(server, Guard(Doors(is_loopback=True)), deadline_s), listening, server.close)
+    http.serve(http.App(server, Guard(AcceptedNames(is_loopback=True)), deadline_s), listening, server.close)
 from carrel.transports.shutdown import exit_in_time
 exit_in_time(0)
 """
@@ -262,7 +262,7 @@ CALLS: Mapping[str, tuple[str, Mapping[str, object]]] = {
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("place", list(CALLS))
-def test_a_call_that_hangs_is_told_so_at_its_deadline_and_holds_up_nobody(transport: str, place: str) -> None:
+def test_a_call_that_hangs_times_out_at_its_deadline_and_delays_no_other(transport: str, place: str) -> None:
     with hung(transport, "python" if place == "read" else "sleep", place) as server:
         server.ask("resources/read", {"uri": "steady:///warm"})
         slow = server.send(*CALLS[place])

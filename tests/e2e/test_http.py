@@ -175,7 +175,7 @@ def test_the_official_typescript_client_lists_and_reads(
 
 
 def curl(*arguments: str) -> tuple[int, str]:
-    """Run curl; give the status and the body."""
+    """Run curl; return the status and the body."""
     tool = shutil.which("curl")
     if tool is None:
         pytest.skip("curl is not installed")

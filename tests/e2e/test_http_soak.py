@@ -67,7 +67,7 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: bytes) -> tuple[bytes, bytes]:
-        """Send, and give head and body of the answer."""
+        """Send, and return head and body of the answer."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -113,7 +113,7 @@ async def hold_a_session(connection: Connection) -> None:
 
 
 async def keep_asking(port: int, count: int, seed: int) -> int:
-    """Be one client that does everything, mostly reading."""
+    """Run one client that does everything, mostly reading."""
     chance = random.Random(seed)
     connection = Connection(port)
     rare: tuple[Callable[[], Awaitable[object]], ...] = (
@@ -137,7 +137,7 @@ async def keep_asking(port: int, count: int, seed: int) -> int:
 
 
 async def load(port: int, requests: int, seed: int) -> None:
-    """Let many clients ask at once, while some others ask for much and read nothing."""
+    """Run many clients at once, while some others request large answers and read nothing."""
     slow = [await asyncio.open_connection("127.0.0.1", port, limit=1_024) for _ in range(4)]
     for _, writer in slow:
         writer.write(LARGE * 3)

@@ -30,7 +30,7 @@ def inspect(carrel: str, project: Path, era: str, *arguments: str) -> subprocess
 
 
 def answer(carrel: str, project: Path, era: str, *arguments: str) -> Any:
-    """Give what the Inspector printed."""
+    """Return what the Inspector printed."""
     ran = inspect(carrel, project, era, *arguments)
     assert ran.returncode == 0, ran.stderr
     printed = json.loads(ran.stdout)

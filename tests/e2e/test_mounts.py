@@ -48,12 +48,13 @@ def serving(carrel: str, folder: Path, name: str, command: Sequence[str] = (), *
     (home / ".config/carrel/config.toml").write_text("\n".join(lines), encoding="utf-8")
     started = [carrel, "serve", "--quiet", "--project", str(folder), "--without", "workspace"]
     environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
-    with Client.start(started, env=environment, stderr=lambda _: None) as client:
+    # Of one era: a probe that a busy machine answers late would choose the other.
+    with Client.start(started, env=environment, era="modern", stderr=lambda _: None) as client:
         yield client
 
 
 def wait_for(client: Client, scheme: str) -> list[str]:
-    """Give what a mount lists, once it is up; a change of the list is told."""
+    """Return what a mount lists, once it is up; a change of the list is told."""
     with client.listen(list_changes=True) as listening:
         deadline = monotonic() + START_S
         while True:
@@ -217,7 +218,7 @@ def pid_of(word: str) -> int:
 
 
 def read_and_kill(client: Client, template: str, kill: Callable[[], None]) -> Counter[str]:
-    """Read a thousand URIs on eight threads, kill the server amid them; give what was told how often."""
+    """Read a thousand URIs on eight threads, kill the server amid them; return what was told how often."""
 
     def read(number: int) -> str:
         if number == 300:

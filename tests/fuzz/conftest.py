@@ -24,13 +24,13 @@ def _rounds(config: pytest.Config) -> int:
 
 @pytest.fixture
 def source(request: pytest.FixtureRequest) -> Source:
-    """Give the randomness of one test; each test has its own, so that it fails alone as it does among others."""
+    """Return the randomness of one test; each test has its own, so that it fails alone as it does among others."""
     return Source(f"{_seed()} {request.node.name}")
 
 
 @pytest.fixture
 def rounds(pytestconfig: pytest.Config) -> int:
-    """Give how many times as much is to be done."""
+    """Return how many times as much is to be done."""
     return _rounds(pytestconfig)
 
 
@@ -41,5 +41,5 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Tell how to do the same again."""
+    """Return how to do the same again."""
     terminalreporter.write_line(f"fuzz: CARREL_FUZZ_SEED={_seed()} CARREL_FUZZ_ROUNDS={_rounds(config)}")

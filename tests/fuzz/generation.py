@@ -63,15 +63,15 @@ class Source(random.Random):
     """Cursors the server gave out; tests add to them."""
 
     def one_in(self, chances: int) -> bool:
-        """Tell yes once in so many times."""
+        """Return True once in a number of times, on average."""
         return self.randrange(chances) == 0
 
     def text(self, longest: int = 12) -> str:
-        """Give some characters, of every difficult kind."""
+        """Return some characters, of every difficult kind."""
         return "".join(self.choices(CHARACTERS, k=self.randrange(longest)))
 
     def scalar(self) -> Any:
-        """Give a JSON scalar."""
+        """Return a JSON scalar."""
         return self.choice(
             (
                 *(None, True, False, 0, 1, -1, 7, 2**31, 2**63, -(2**64), 10**30, 0.5, -1e300, 1e-300),
@@ -81,7 +81,7 @@ class Source(random.Random):
         )
 
     def value(self, depth: int = 3) -> Any:
-        """Give any JSON value."""
+        """Return any JSON value."""
         kind = self.randrange(8) if depth else 0
         if kind < 5:
             return self.scalar()
@@ -98,7 +98,7 @@ class Source(random.Random):
         return made
 
     def uri(self) -> str:
-        """Give a URI: good, nearly good, or nothing of the kind."""
+        """Return a URI: good, nearly good, or nothing of the kind."""
         uri = self.choice(URIS)
         while self.one_in(3):
             at = self.randrange(len(uri) + 1)
@@ -107,11 +107,11 @@ class Source(random.Random):
         return uri if not self.one_in(200) else uri + "x" * 10_000
 
     def request_id(self) -> int | str:
-        """Give an id that is good."""
+        """Return an id that is good."""
         return self.choice((self.randrange(10**6), -self.randrange(9), 10**20, self.text(), str(self.randrange(99))))
 
     def message(self) -> dict[str, Any]:
-        """Give a valid message of either era: mostly requests, some notifications, a few answers."""
+        """Return a valid message of either era: mostly requests, some notifications, a few answers."""
         if self.one_in(12):
             return self._notification()
         if self.one_in(60):
@@ -135,7 +135,7 @@ class Source(random.Random):
         return {"jsonrpc": "2.0", "method": method, "params": params}
 
     def _call(self) -> tuple[str, dict[str, Any]]:
-        """Give a method and its parameters: every second time a read."""
+        """Return a method and its parameters: every second time a read."""
         match self.randrange(12):
             case 0:
                 return self._opening()

@@ -29,7 +29,7 @@ stdio.serve(make_server())
 
 
 def requests(source: Source, number: int) -> tuple[str, bytes]:
-    """Give a request with an id of its own, and its method."""
+    """Return a request with an id of its own, and its method."""
     method, params = source.choice(
         (
             ("resources/read", {"uri": "test:///note/007"}),
@@ -51,7 +51,7 @@ def requests(source: Source, number: int) -> tuple[str, bytes]:
 
 
 def make_lines(source: Source, count: int) -> tuple[list[bytes], dict[str, str]]:
-    """Give lines, and the method of each request among them by its id."""
+    """Return lines, and the method of each request among them by its id."""
     lines: list[bytes] = []
     asked: dict[str, str] = {}
     for number in range(count):
@@ -68,7 +68,7 @@ def make_lines(source: Source, count: int) -> tuple[list[bytes], dict[str, str]]
 
 
 def run_child(stream: bytes) -> tuple[int, list[bytes], bytes]:
-    """Feed a child; give its exit code, the lines it wrote, and its stderr."""
+    """Feed a child; return its exit code, the lines it wrote, and its stderr."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     child = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],

@@ -33,12 +33,12 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def spelled(headers: dict[str, str]) -> Headers:
-    """Give headers as a server hands them over."""
+    """Return headers as a server hands them over."""
     return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
 async def send(app: App, method: str, path: bytes, query: bytes, headers: Headers, body: bytes) -> Any:
-    """Hand a request over as a server would; give its status and body."""
+    """Hand a request over as a server would; return its status and body."""
     sent: list[Any] = []
     events = iter([{"type": "http.request", "body": body, "more_body": False}])
 

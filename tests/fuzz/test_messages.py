@@ -28,7 +28,7 @@ def is_id(value: object) -> bool:
 
 
 def expected(message: Any) -> tuple[bool, Any]:
-    """Tell whether a message is answered, and with which id; None for an answer without."""
+    """Return whether a message is answered, and with which id; None for an answer without."""
     if not isinstance(message, dict):
         return True, None
     has_version = message.get("jsonrpc") == "2.0"
@@ -40,14 +40,14 @@ def expected(message: Any) -> tuple[bool, Any]:
 
 
 def begins_to_listen(message: Any) -> bool:
-    """Tell whether a message may be left unanswered until the end."""
+    """Return whether a message may be left unanswered until the end."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         return False
     return message.get("method") == "subscriptions/listen" and is_id(message.get("id"))
 
 
 def version_of(message: Any) -> str:
-    """Tell which rules a message is under."""
+    """Return which rules a message is under."""
     params = message.get("params") if isinstance(message, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     method = message.get("method") if isinstance(message, dict) else None

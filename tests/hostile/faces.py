@@ -45,7 +45,7 @@ class Evidence:
     exit_codes: list[int] = field(default_factory=list)
 
 
-def survey(talk: Conversation, read: Callable[[str], object]) -> None:
+def survey(talk: Conversation, read: Callable[[str], object], *, with_folders: bool = True) -> None:
     """Ask for everything that can be found: lists, templates with completed values, attacks; then the tools."""
     uris: dict[str, None] = {}
     cursor: dict[str, str] = {}
@@ -59,7 +59,7 @@ def survey(talk: Conversation, read: Callable[[str], object]) -> None:
     offered = [uri for template in _templates(talk) for uri in _completed(talk, template)]
     for uri in dict.fromkeys((*listed, *offered, *(one for uris in ATTACKS.values() for one in uris), *OTHER)):
         read(uri)
-    for uri in (one for uris in ATTACKS.values() for one in uris):
+    for uri in (one for uris in ATTACKS.values() for one in uris if with_folders):
         talk.ask("resources/directory/read", {"uri": uri})
     for skill in talk.ask("skills/list", {}).get("result", {}).get("skills", [])[:MAX_READS]:
         talk.ask("skills/get", {"uri": skill["uri"]})
@@ -141,7 +141,9 @@ def stdio(place: Place) -> Evidence:
             for era in (LEGACY, MODERN):
                 talk.era = era
                 evidence.instructions.append(talk.open())
-                survey(talk, lambda uri: talk.ask("resources/read", {"uri": uri}))
+                # Folders in the modern era are asked for over HTTP.
+                is_legacy = era == LEGACY
+                survey(talk, lambda uri: talk.ask("resources/read", {"uri": uri}), with_folders=is_legacy)
         except (Late, BrokenPipeError) as error:
             evidence.late.append(str(error))
         evidence.answers = talk.answers
@@ -181,8 +183,9 @@ def _address(process: "subprocess.Popen[bytes]") -> tuple[int, str] | None:
     log = process.log  # type: ignore[attr-defined]
     while monotonic() < until and process.poll() is None:
         said = os.pread(log.fileno(), 1 << 20, 0).decode(errors="replace")
-        port = re.search(r"listening on http://127\.0\.0\.1:(\d+)", said)
-        token = re.search(r"CARREL_TOKEN=(carrel_[\w-]+)", said)
+        # With what follows them: a line that crosses a page of the file may be seen in part.
+        port = re.search(r"listening on http://127\.0\.0\.1:(\d+)\D", said)
+        token = re.search(r"CARREL_TOKEN=(carrel_[\w-]+)\s", said)
         if port and token:
             return int(port[1]), token[1]
         select.select([], [], [], 0.02)

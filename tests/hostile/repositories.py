@@ -41,7 +41,7 @@ def links_among_files(place: Place) -> None:
 
 
 def links_as_sage_folders(place: Place) -> None:
-    """Let the folders of sage be links: to a denied folder, and out of the project."""
+    """Make the folders of sage links: to a denied folder, and out of the project."""
     place.link(".sage/system", "../.git")
     place.link(".sage/knowledge", place.outside / ".sage/knowledge")
     place.link(".sage/checkpoints", "../../../outside/.sage/checkpoints")
@@ -49,7 +49,7 @@ def links_as_sage_folders(place: Place) -> None:
 
 
 def links_as_sage_files(place: Place) -> None:
-    """Let the files of sage be links."""
+    """Make the files of sage links."""
     place.link(".sage/system/objective.md", "../../.env")
     place.link(".sage/knowledge/index.yaml", place.outside / ".sage/knowledge/index.yaml")
     place.link(".sage/knowledge/global/first.md", place.outside / "notes.md")
@@ -59,7 +59,7 @@ def links_as_sage_files(place: Place) -> None:
 
 
 def links_as_whole_folders(place: Place) -> None:
-    """Let the folders of the providers themselves lead to another project."""
+    """Make the folders of the providers links to another project."""
     place.link(".sage", "../../outside/.sage")
     place.link(".carrel", place.outside / ".carrel")
     place.link("algo", place.outside)
@@ -67,7 +67,7 @@ def links_as_whole_folders(place: Place) -> None:
 
 
 def links_as_stores(place: Place) -> None:
-    """Let the stores and the spool be links, the folder above them being real."""
+    """Make the stores and the spool links in a real folder."""
     place.link(".carrel/scopes.db", place.outside / ".carrel/scopes.db")
     place.link(".carrel/logs", place.outside / ".carrel/logs")
     place.link("README.md", place.outside / "notes.md")
@@ -77,7 +77,7 @@ def links_as_stores(place: Place) -> None:
 
 
 def links_in_algocline(place: Place) -> None:
-    """Let every folder of an algocline home in the project lead outside."""
+    """Make every folder of an algocline home in the project a link to the outside."""
     place.link("algo/logs", place.home / ".docker")
     place.link("algo/cards", "../../..")
     place.link("algo/packages/link", place.outside / "package")
@@ -98,7 +98,7 @@ def links_to_home_in_algocline(place: Place) -> None:
 
 
 def links_as_settings(place: Place) -> None:
-    """Let the project's own file be a link to a file outside."""
+    """Make the project's own file a link to a file outside."""
     place.put(place.outside / "carrel.toml", f'[alc]\nhome = "{place.outside}"\n')
     place.link("carrel.toml", place.outside / "carrel.toml")
     place.link("alc.toml", place.outside / "card.toml")
@@ -139,7 +139,7 @@ def skills_of_a_stranger(place: Place) -> None:
 
 
 def skills_as_odd_files(place: Place) -> None:
-    """Let a `SKILL.md` be a FIFO, and a supporting file a device."""
+    """Make a `SKILL.md` a FIFO, and a supporting file a device."""
     place.remove("skills/second/SKILL.md")
     os.mkfifo(place.root / "skills/second/SKILL.md")
     os.mkfifo(place.root / ".claude/skills/first/pipe.md")
@@ -213,13 +213,13 @@ def devices(place: Place) -> None:
 
 
 def sparse_files(place: Place) -> None:
-    """Let every file have a terabyte, which costs the attacker nothing."""
+    """Make every file a sparse one of a terabyte, which costs the attacker nothing."""
     for name in _DATA_FILES:
         os.truncate(place.put(name, "# x\n"), TERABYTE)
 
 
 def owners(place: Place) -> None:
-    """Let the providers' folders belong to another user.
+    """Give the providers' folders to another user.
 
     Only root can give a file away. Elsewhere the folders stay the user's own, and only the other laws are tried.
     """
@@ -311,7 +311,7 @@ def git_runs_programs(place: Place) -> None:
 
 
 def git_in_a_committed_folder(place: Place) -> None:
-    """Be what a plain clone gives: a bare repository among the files, and beside it what makes it a project."""
+    """Make what a plain clone gives: a bare repository among the files, in a folder that is a project."""
     place.remove(".git")
     place.put("HEAD", "ref: refs/heads/main\n")
     place.put("objects/info/x", "")
@@ -326,7 +326,7 @@ def git_in_a_committed_folder(place: Place) -> None:
 
 
 def git_elsewhere(place: Place) -> None:
-    """Let `.git` be a file that names a folder outside, with a configuration of its own."""
+    """Make `.git` a file that names a folder outside, which has its own configuration."""
     place.remove(".git")
     place.put(".git", f"gitdir: {place.outside}/gitdir\n")
     place.put(place.outside / "gitdir/config", f"[core]\n\tfsmonitor = {place.mark('fsmonitor')}\n# {CANARY}\n")
@@ -352,7 +352,7 @@ def _commit_text(tree: str, parents: tuple[str, ...], who: str = "Ada", message:
 
 
 def git_objects_that_lie(place: Place) -> None:
-    """Let commits be their own parents and trees their own folders; let small files inflate without end."""
+    """Make commits their own parents, trees their own folders, and small files that inflate without end."""
     tree, bomb, liar, other = "bb" * 20, "cc" * 20, "dd" * 20, "ee" * 20
     entries = ((b"40000 src", tree), (b"40000 more", tree), (b"100644 README.md", bomb), (b"100644 liar.md", liar))
     data = b"".join(name + b"\0" + bytes.fromhex(one) for name, one in (*entries, (b"100644 gone.md", "12" * 20)))
@@ -367,7 +367,7 @@ def git_objects_that_lie(place: Place) -> None:
 
 
 def git_links_out(place: Place) -> None:
-    """Let every part of the git folder be a link to a place outside, or name one."""
+    """Make every part of the git folder a link to a place outside, or a file that names one."""
     place.link(".git/objects/pack", place.outside)
     place.link(".git/objects/aa", place.outside / "package")
     place.link(".git/refs/heads/main", place.outside / "notes.md")
@@ -514,7 +514,7 @@ _ENDLESS: Final = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM 
 
 
 def sqlite_views_without_end(place: Place) -> None:
-    """Let the tables of the store be views that never end."""
+    """Make the tables of the store views that never end."""
     with sqlite3.connect(place.root / ".carrel/scopes.db") as store:
         tables = [
             (name, [column for _, column, *_ in store.execute(f'PRAGMA table_info("{name}")')])
@@ -531,7 +531,7 @@ def sqlite_views_without_end(place: Place) -> None:
 
 
 def sqlite_triggers_and_lies(place: Place) -> None:
-    """Let the store have triggers, a damaged schema and a header that promises more than there is."""
+    """Give the store triggers, a damaged schema and a header with a wrong size."""
     path = place.root / ".carrel/scopes.db"
     with sqlite3.connect(path) as store:
         [(name,)] = store.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'scopes'")
@@ -544,7 +544,7 @@ def sqlite_triggers_and_lies(place: Place) -> None:
 
 
 def git_names_without_end(place: Place) -> None:
-    """Let git's index have names that are longer than any path, and its list of refs no end."""
+    """Give git's index names longer than any path, and an endless list of refs."""
     name = b".a/" + b"a/" * 50_000 + b"x"
     entry = bytes(60) + b"\x0f\xff" + name
     head = b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big")

@@ -54,6 +54,7 @@ class Conversation:
         else:
             client = {"name": "stranger", "version": "1"}
             answer = self.ask("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client})
+        assert "result" in answer, answer
         return str(answer["result"].get("instructions", ""))
 
     def _exchange(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> bytes:

@@ -75,5 +75,5 @@ def _tracer() -> tuple[str, ...]:
 
 
 def is_traced() -> bool:
-    """Tell whether started programs and opened files are seen here."""
+    """Return whether started programs and opened files are seen here."""
     return bool(_tracer())

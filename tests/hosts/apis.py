@@ -58,7 +58,7 @@ class Anthropic:
         )
 
     def spell(self, answer: Answer, body: Json) -> Iterator[Event]:
-        """Give an answer as a stream."""
+        """Yield an answer as a stream."""
         message = self.spell_whole(answer, body)
         start = {**message, "content": [], "stop_reason": None}
         yield "message_start", {"type": "message_start", "message": start}
@@ -127,7 +127,7 @@ class Responses:
         )
 
     def spell(self, answer: Answer, body: Json) -> Iterator[Event]:
-        """Give an answer as a stream."""
+        """Yield an answer as a stream."""
         response: Json = {"id": "resp_scripted", "object": "response", "model": body.get("model"), "output": []}
         yield "response.created", {"type": "response.created", "response": {**response, "status": "in_progress"}}
         item = _response_item(answer)
@@ -146,7 +146,7 @@ class Responses:
 
 
 def _named(tools: list[Json]) -> Iterator[tuple[str, str]]:
-    """Give names and descriptions; a tool of a server stands below the name of its namespace."""
+    """Yield names and descriptions; a tool of a server stands below the name of its namespace."""
     for tool in tools:
         if tool["type"] == "namespace":
             yield from ((f"{tool['name']}/{name}", about) for name, about in _named(tool["tools"]))
@@ -188,7 +188,7 @@ class Chat:
         )
 
     def spell(self, answer: Answer, body: Json) -> Iterator[Event]:
-        """Give an answer as a stream."""
+        """Yield an answer as a stream."""
         whole = self.spell_whole(answer, body)
         choice = whole["choices"][0]
         chunk = {**whole, "object": "chat.completion.chunk"}
@@ -239,7 +239,7 @@ class Gemini:
         )
 
     def spell(self, answer: Answer, body: Json) -> Iterator[Event]:
-        """Give an answer as a stream."""
+        """Yield an answer as a stream."""
         yield "", self.spell_whole(answer, body)
 
     def spell_whole(self, answer: Answer, body: Json) -> Json:

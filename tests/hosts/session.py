@@ -124,7 +124,7 @@ def run(host: Host, script: Mapping[str, Call | Callable[[Place], Call]], folder
 
 
 def connect(host: Host, place: Place) -> str:
-    """Have `carrel connect` write and prove the entry; return what it says. Its own talk with Carrel is forgotten."""
+    """Run `carrel connect`, which writes and proves the entry; return its output. Its own messages are not recorded."""
     said = _carrel(place, "connect", host.name, "--yes")
     shutil.rmtree(place.home / "wire")
     return said

@@ -56,7 +56,7 @@ class Ward:
         assert found.fix
         return found
 
-    def mend(self, check: Check) -> list[Finding]:
+    def fix(self, check: Check) -> list[Finding]:
         """Carry out the repairs of everything that a check finds; return what it finds afterwards."""
         setup = self.setup()
         try:

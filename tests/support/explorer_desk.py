@@ -12,7 +12,7 @@ from carrel.app.config import load
 from carrel.catalog.access import EVERYTHING, Access
 from carrel.explorer.explorer import Explorer
 from carrel.transports.http.app import App
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from carrel.transports.http.visits import Visits
 from tests.support.http_asking import Reply, ask
 
@@ -54,7 +54,7 @@ class Browsed:
         self.desk: Desk = open_desk(load(str(root), environment, list(settings), {}))
         self.visits = Visits(8000, clock)
         keys = None if callers is None else NamedCallers(callers)
-        guard = Guard(Doors(is_loopback=True), keys)
+        guard = Guard(AcceptedNames(is_loopback=True), keys)
         self.app = App(self.desk.server, guard, pages=partial(Explorer, self.desk), visits=self.visits)
 
     def let_in(self, access: Access = EVERYTHING) -> str:

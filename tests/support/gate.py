@@ -2,7 +2,8 @@
 
 import socket
 import threading
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 
 
@@ -13,7 +14,8 @@ class Gate:
         self._port = port
         self._target = str(target)
         self._listener: socket.socket | None = None
-        self._cut: list[socket.socket] = []
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
 
     def url(self, url: str) -> str:
         """Return the URL of a store behind the gate, by its URL at the socket."""
@@ -31,21 +33,28 @@ class Gate:
     def open(self) -> None:
         """Let connections through."""
         self._listener = socket.create_server(("127.0.0.1", self._port))
-        threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+        self._start(self._serve, self._listener)
 
     def shut(self) -> None:
-        """Cut all connections, and refuse new ones."""
-        listener, self._listener = self._listener, None
-        if listener is not None:
+        """Cut all connections, and refuse new ones; return when no thread and no socket is left."""
+        if self._listener is None:
+            return
+        with closing(self._listener) as listener:
             listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
-        for one in self._cut:
-            with closing(one):
-                try:
-                    one.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    continue
-        self._cut = []
+        self._threads.pop(0).join()  # the accepting one: after it, no connection is added
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in self._sockets:
+            one.close()
+        self._listener, self._sockets, self._threads = None, [], []
+
+    def _start(self, run: Callable[..., None], *sockets: socket.socket) -> None:
+        thread = threading.Thread(target=run, args=sockets, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _serve(self, listener: socket.socket) -> None:
         while True:
@@ -54,10 +63,10 @@ class Gate:
             except OSError:
                 return
             far = socket.socket(socket.AF_UNIX)
+            self._sockets += [near, far]
             far.connect(self._target)
-            self._cut += [near, far]
-            for source, target in ((near, far), (far, near)):
-                threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+            self._start(_pump, near, far)
+            self._start(_pump, far, near)
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

@@ -15,7 +15,7 @@ from carrel.core.provider import Provider
 from carrel.server.server import Server
 from carrel.transports.http.app import App, bind, runner
 from carrel.transports.http.asgi import Event
-from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.guard import AcceptedNames, Guard
 from carrel.transports.http.wire import Wire
 from tests.support.waiting import PATIENCE_S
 
@@ -24,7 +24,7 @@ META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-OPEN = Guard(Doors(is_loopback=True))
+OPEN = Guard(AcceptedNames(is_loopback=True))
 """Lets everybody in who comes by a loopback name."""
 
 
@@ -149,7 +149,7 @@ def modern(method: str, params: Mapping[str, object] | None = None, *, request_i
 
 
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
-    """Give the headers that belong to a modern request."""
+    """Return the headers that belong to a modern request."""
     made = {**JSON, "mcp-protocol-version": MODERN, "mcp-method": method}
     return made if name is None else {**made, "mcp-name": name}
 
@@ -180,7 +180,7 @@ def run(talk: Callable[[], Awaitable[None]]) -> None:
 
 @contextmanager
 def listening(app: App, wire: type[Wire] = Wire) -> Iterator[int]:
-    """Serve on a real port of this machine, on a thread; give the port."""
+    """Serve on a real port of this machine, on a thread; yield the port."""
     taken = bind("127.0.0.1", 0)
     server = runner(app)
     server.config.http = wire

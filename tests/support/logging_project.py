@@ -47,7 +47,7 @@ class Caller:
 
 
 def command(script: str, **settings: Any) -> CommandSettings:
-    """Give a command that runs a shell script."""
+    """Return a command that runs a shell script."""
     return CommandSettings([Program("sh"), Program("-c"), Program(script)], **settings)
 
 
@@ -58,7 +58,7 @@ def logs(
     processes: ProcessSettings | None = None,
     **settings: Any,
 ) -> Logs:
-    """Give the provider of a project."""
+    """Return the provider of a project."""
     environment = {"PATH": os.environ["PATH"], "CARREL_TOKEN": "secret", "HOME": str(root)}
     given = processes or ProcessSettings(grace_s=0.3)
     project = Project(str(root), environment, store=_team[0] if _team else None)
@@ -69,7 +69,7 @@ def logs(
 
 
 def spool_root(root: Path) -> Path:
-    """Give the folder in which the last provider of a project has the logs of other machines."""
+    """Return the folder in which the last provider of a project has the logs of other machines."""
     team = vars(_made[-1])["_team"] if _made else None
     return root if team is None else Path(team[0].root)
 
@@ -81,7 +81,7 @@ _made: list[Logs] = []
 
 @contextmanager
 def in_team(address: StoreAddress, *, is_emptied: bool = True) -> Iterator[None]:
-    """Have all projects keep logs of other machines in a store of the team meanwhile."""
+    """Make all projects keep logs of other machines in a team's store meanwhile."""
     database = acquire(address)
     if is_emptied:
         with database.writing("logs", 20.0) as session:
@@ -103,33 +103,33 @@ def call(provider: Logs, tool: str, /, caller: Caller | None = None, **arguments
 
 
 def answer(result: ToolResult) -> dict[str, Any]:
-    """Give the structured part of a result."""
+    """Return the structured part of a result."""
     assert isinstance(result.structured, dict), result
     return result.structured
 
 
 def read(provider: Logs, uri: str) -> Reading:
-    """Give what the reader of a URI gives, before a range is cut."""
+    """Return what the reader of a URI gives, before a range is cut."""
     given = Catalog([provider]).find(uri).read()
     assert isinstance(given, Reading)
     return given
 
 
 def text(provider: Logs, uri: str) -> str:
-    """Give what a read gives."""
+    """Return what a read gives."""
     [item] = read(provider, uri).items
     assert isinstance(item, Text)
     return item.text
 
 
 def meta(provider: Logs, uri: str) -> dict[str, Any]:
-    """Give what a read tells beside the text, without the keys' prefix."""
+    """Return what a read tells beside the text, without the keys' prefix."""
     [item] = read(provider, uri).items
     return {key.removeprefix("dev.carrel/"): value for key, value in (item.meta or {}).items()}
 
 
 def ended(provider: Logs, uri: str) -> dict[str, Any]:
-    """Wait until a log has ended; give what is told of it."""
+    """Wait until a log has ended; return what is told of it."""
     until(lambda: meta(provider, uri)["state"] != "running")
     return meta(provider, uri)
 

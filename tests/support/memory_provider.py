@@ -56,13 +56,13 @@ class Kept:
         return len(self._data)
 
     def read(self, start: int, length: int) -> bytes:
-        """Give a part."""
+        """Return a part."""
         part = self._data[start : start + length]
         self.bytes_read += len(part)
         return part
 
     def has_moved(self) -> bool:
-        """Tell what it was made to tell."""
+        """Return what it was made to tell."""
         return self._is_moving
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class Memory(Provider):
         self._uris = sorted([*self._notes, "test:///plain", "test:///pixel"])
 
     def routes(self) -> Sequence[Route]:
-        """Give a route of every shape."""
+        """Return a route of every shape."""
         return (
             Route("test:///a-guide", self._read_guide, "guide", "text/markdown"),
             Route("test:///plain", lambda: Text(SAMPLE, "text/plain"), "plain", "text/plain"),
@@ -122,7 +122,7 @@ class Memory(Provider):
             yield self._entry(uri)
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion | list[str]:
-        """Give numbers for notes, kinds for errors, what was chosen already for the rest."""
+        """Return numbers for notes, kinds for errors, what was chosen already for the rest."""
         if template == "test:///error/{kind}":
             return [word for word in PROVIDER_WORDS if word.startswith(value)]
         if template == "test:///note/{id}":
@@ -130,7 +130,7 @@ class Memory(Provider):
         return Completion((f"{variable}={value}", *sorted(context)), total=7, has_more=True)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give one token for all; what cannot be read has none."""
+        """Return one token for all; what cannot be read has none."""
         if uri in ("test:///plain", "test:///pixel", "test:///a-guide") or uri in self._notes:
             return "still"
         if uri == "test:///note/later":
@@ -142,7 +142,7 @@ class Memory(Provider):
         return "Read test:///a-guide first."
 
     def tools(self) -> Sequence[Tool]:
-        """Give tools that count, wait, fail and break."""
+        """Return tools that count, wait, fail and break."""
         nothing = {"type": "object", "properties": {}}
         to = {"type": "object", "properties": {"to": {"type": "integer"}}, "required": ["to"]}
         number = {"type": "integer"}
@@ -270,7 +270,7 @@ class Shelf(Provider):
             self.put(path, text)
 
     def uri(self, path: str) -> str:
-        """Give the URI of a path."""
+        """Return the URI of a path."""
         return f"{self.name}:///{path}"
 
     def put(self, path: str, text: str = "") -> None:
@@ -289,11 +289,11 @@ class Shelf(Provider):
         self._turn += 1
 
     def uris(self) -> list[str]:
-        """Give what is there now, in order."""
+        """Return what is there now, in order."""
         return list(self._sorted)
 
     def routes(self) -> Sequence[Route]:
-        """Give one route for all."""
+        """Return one route for all."""
         return (Route(f"{self.name}:///{{+path}}", self.read, "text", "text/plain"),)
 
     def entries(self, after: str = "") -> Iterator[Resource]:
@@ -302,7 +302,7 @@ class Shelf(Provider):
             yield Resource(uri, uri)
 
     def read(self, path: str) -> Reading | Text:
-        """Give a text; its length counts in its ETag, which the catalogue makes."""
+        """Return a text; its length counts in its ETag, which the catalogue makes."""
         text = self._texts.get(self.uri(path))
         if text is None:
             raise NotFound(self.uri(path))
@@ -315,14 +315,14 @@ class Counted(Shelf):
     surveys = 0
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the text itself."""
+        """Return the text itself."""
         text = self._texts.get(uri)
         if text is None and not uri.startswith(self.uri("later")):
             raise NotFound(uri)
         return text
 
     def list_fingerprint(self) -> str:
-        """Give all URIs."""
+        """Return all URIs."""
         self.surveys += 1
         return " ".join(self._sorted)
 

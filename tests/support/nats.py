@@ -17,12 +17,12 @@ START_S = 60.0
 class NatsServer:
     """A server on a port of its own, which it keeps when it is started again."""
 
-    def __init__(self, folder: Path, permissions: dict[str, object] | None = None) -> None:
+    def __init__(self, folder: Path, permissions: dict[str, object] | None = None, **others: object) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         self._file = folder / "nats.json"
         user = {"user": USER, "password": "s3cret/word", **({"permissions": permissions} if permissions else {})}
-        options = {"host": "127.0.0.1", "port": self.port, "authorization": {"users": [user]}}
+        options = {"host": "127.0.0.1", "port": self.port, "authorization": {"users": [user]}, **others}
         self._file.write_text(json.dumps(options), "utf-8")
         self._process: subprocess.Popen[bytes] | None = None
 

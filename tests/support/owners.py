@@ -15,7 +15,7 @@ STRANGER = 12_345
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a file or folder belong to another user."""
+    """Give a file or folder to another user."""
     if os.geteuid() == 0:
         os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
         return

@@ -122,7 +122,8 @@ class PostgresServer:
 
 def shared_server() -> PostgresServer:
     """Return the server of this run; the first process that asks starts it."""
-    run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    is_part = "PYTEST_XDIST_WORKER" in os.environ or "TEST_PROCESSES" in os.environ
+    run = os.getppid() if is_part else os.getpid()
     folder = Path(tempfile.gettempdir()) / f"carrel-postgres-{os.geteuid()}-{run}"
     with Path(f"{folder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -136,12 +137,8 @@ def shared_server() -> PostgresServer:
             assert watcher.stdout is not None
             assert watcher.stdout.readline() == b"ready\n", "Postgres did not start"
             watcher.stdout.close()
-            _watchers.append(watcher)
+            watcher.returncode = 0  # it ends with the run, and Python need not complain that it still runs
     return PostgresServer(folder)
-
-
-_watchers: list[subprocess.Popen[bytes]] = []
-"""Kept, so that Python does not complain of processes that are still running."""
 
 
 @contextlib.contextmanager

@@ -162,7 +162,7 @@ _team: list[StoreAddress] = []
 
 @contextmanager
 def in_team(address: StoreAddress) -> Iterator[None]:
-    """Have all memories be kept in a store of the team meanwhile, which is empty."""
+    """Make all memories use an empty team's store meanwhile."""
     database = acquire(address)
     with writing_documents(database, "sage") as writer:
         for document in documents_since(database, "sage", -1)[0]:

@@ -82,7 +82,7 @@ MODERN_ERRORS = {
 
 @cache
 def definitions(version: str) -> Mapping[str, Any]:
-    """Give the types of a version, and those of the skills extension."""
+    """Return the types of a version, and those of the skills extension."""
     known = version if version in (MODERN, LEGACY) else LEGACY
     found = [json.loads((FOLDER / f"{name}.json").read_text("utf-8"))["$defs"] for name in (known, "skills")]
     return {**found[0], **found[1]}
@@ -90,14 +90,14 @@ def definitions(version: str) -> Mapping[str, Any]:
 
 @cache
 def validator(version: str, name: str) -> Draft202012Validator:
-    """Give the validator of one type, made once."""
+    """Return the validator of one type, made once."""
     if version in OLDER:
         return validator(LEGACY, name)
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions(version)})
 
 
 def check(message: bytes, version: str, method: str | None) -> Any:
-    """Give a message as a value, or fail: it is the result of `method`, an error or a notification."""
+    """Return a message as a value, or fail: it is the result of `method`, an error or a notification."""
     value = parse(message)
     if isinstance(value, list):
         raise AssertionError(f"a batch is checked element by element: {message!r}")
@@ -191,7 +191,7 @@ def _check_contents(contents: list[dict[str, Any]]) -> None:
 
 
 def meta_of(version: str) -> dict[str, object]:
-    """Give the `_meta` a client of this version sends with every request."""
+    """Return the `_meta` a client of this version sends with every request."""
     if version != MODERN:
         return {}
     return {
@@ -201,7 +201,7 @@ def meta_of(version: str) -> dict[str, object]:
 
 
 def with_meta(params: Mapping[str, Any] | None, version: str) -> dict[str, Any]:
-    """Give the parameters as a client of this version sends them."""
+    """Return the parameters as a client of this version sends them."""
     given = dict(params or {})
     meta = {**meta_of(version), **given.get("_meta", {})}
     return {**given, "_meta": meta} if meta else given
@@ -219,11 +219,11 @@ class Conversation:
         self._told.put(message)
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
-        """Give a line to the connection, and nothing more."""
+        """Return a line to the connection, and nothing more."""
         return self._connection.accept(line)
 
     def say(self, line: bytes | OverLong) -> bytes | None:
-        """Give a line to the connection and do the work it may make; give what is answered, unchecked."""
+        """Return a line to the connection and do the work it may make; return what is answered, unchecked."""
         given = self._connection.accept(line)
         return given.run() if isinstance(given, Work) else given
 
@@ -252,7 +252,7 @@ class Conversation:
         version: str = MODERN,
         request_id: int | str | None = None,
     ) -> Any:
-        """Send a request; give its answer: the `result`, or the `error`."""
+        """Send a request; return its answer: the `result`, or the `error`."""
         line = self.request(method, params, version=version, request_id=request_id)
         given = self.say(line)
         assert given is not None, f"not answered: {line!r}"
@@ -272,7 +272,7 @@ class Conversation:
         self.tell("notifications/initialized")
 
     def listen(self, wanted: Mapping[str, Any], request_id: int | str = "listen") -> Any:
-        """Begin a modern subscription; give what was acknowledged."""
+        """Begin a modern subscription; return what was acknowledged."""
         assert self.say(self.request("subscriptions/listen", {"notifications": wanted}, request_id=request_id)) is None
         told = self.told()
         assert told["method"] == "notifications/subscriptions/acknowledged", told
@@ -280,13 +280,13 @@ class Conversation:
         return told["params"]["notifications"]
 
     def told(self, version: str = MODERN, method: str | None = None) -> Any:
-        """Wait for the next message nobody asked for, or that was answered out of turn; give it checked."""
+        """Wait for the next message nobody asked for, or that was answered out of turn; return it checked."""
         return check(self._told.get(timeout=PATIENCE_S), version, method)
 
     def is_silent(self) -> bool:
-        """Tell whether nothing is waiting to be heard; for what can only have been told before now."""
+        """Return whether nothing is waiting to be heard; for what can only have been told before now."""
         return self._told.empty()
 
     def close(self) -> list[Any]:
-        """End the conversation; give the results that end its subscriptions."""
+        """End the conversation; return the results that end its subscriptions."""
         return [check(ending, MODERN, "subscriptions/listen") for ending in self._connection.close()]

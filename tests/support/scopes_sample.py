@@ -42,7 +42,7 @@ _team: list[StoreAddress] = []
 
 @contextmanager
 def in_team(address: StoreAddress) -> Iterator[None]:
-    """Have all projects use a store of the team meanwhile, which is empty."""
+    """Make all projects use an empty team's store meanwhile."""
     with closing(TeamStore(address)) as store, store.writing() as connection:
         for table in ("scopes", "aliases", "idempotency", "outbox"):
             connection.execute(f"DELETE FROM {table}")
@@ -54,7 +54,7 @@ def in_team(address: StoreAddress) -> Iterator[None]:
 
 
 def team_url() -> str:
-    """Give the URL of the team's store; an empty text if files are used."""
+    """Return the URL of the team's store; an empty text if files are used."""
     return _team[0].url if _team else ""
 
 
@@ -67,12 +67,12 @@ def plant(store: ScopesStore, rows: tuple[tuple[str, str, str, str | None], ...]
 
 
 def store_in(project: Path) -> ScopesStore:
-    """Give the store of a project."""
+    """Return the store of a project."""
     return TeamStore(_team[0]) if _team else file_in(project)
 
 
 def file_in(project: Path) -> Store:
-    """Give the store in a project's file."""
+    """Return the store in a project's file."""
     return Store(str(project / ".carrel/scopes.db"))
 
 
@@ -110,7 +110,7 @@ def provider_in(project: Path, **settings: Any) -> Scopes:
 
 
 def get(store: ScopesStore, alias: str) -> Scope:
-    """Give a scope that is there."""
+    """Return a scope that is there."""
     with store.reading() as connection:
         assert connection is not None
         found = queries.find(connection, alias)
@@ -119,7 +119,7 @@ def get(store: ScopesStore, alias: str) -> Scope:
 
 
 def told(store: ScopesStore, alias: str) -> dict[str, Any]:
-    """Give everything about a scope."""
+    """Return everything about a scope."""
     with store.reading() as connection:
         assert connection is not None
         found = queries.find(connection, alias)

@@ -2,10 +2,12 @@
 
     python -m tests.support.team_killing REQUESTS [SEED]
 
-Each request goes to a replica at random. It is sent again only if the connection was refused, or if a kill cut it
-before the whole answer had come; both are counted. Half of the requests are of the modern era, half belong to legacy
-sessions, which last from the first request to the last. One request in fifty is a write, which is repeated with the
-same `idempotencyKey`. Beside them, followers of both eras hold subscriptions, and must see every write.
+The balancer of `make team` sends each request to a replica at random. A client sends one again only if no replica
+could be reached (`refused`, status 503). Half of the requests are of the modern era, half belong to legacy
+sessions, which last from the first request to the last. One request in fifty is a write with an `idempotencyKey`.
+Beside them, followers of both eras hold subscriptions, and must see every write. Writers without a key also write,
+with `ifMatch`: if the balancer cannot know whether their call was carried out (`unknown`, status 502), they read,
+and decide. At the end, the audit record must have exactly one row for each write.
 """
 
 import asyncio
@@ -17,11 +19,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
+from deploy.balancer import Balancer
 from deploy.team import Team, carrel
 from tests.support.http_asking import INITIALIZE, JSON, legacy, modern, modern_headers
 from tests.support.postgres import PostgresServer
@@ -30,6 +35,8 @@ KILL_EVERY_S = 5.0
 CALLERS = 12
 FOLLOWERS = 3
 """Of each era."""
+CAREFUL = 4
+"""Writers that use `ifMatch` instead of a key, each on a scope of its own."""
 STEADY = 8
 """Scopes that nobody changes."""
 WRITE_SHARE = 0.02
@@ -41,8 +48,10 @@ PATIENCE_S = 180.0
 class Killing:
     """A run: what it counts, and the bounds of what a right answer may say."""
 
-    def __init__(self, team: Team, requests: int, seed: int) -> None:
+    def __init__(self, team: Team, port: int, requests: int, seed: int) -> None:
         self.team = team
+        self.port = port
+        """Of the balancer."""
         self.requests = requests
         self.chance = random.Random(seed)
         self.counts: Counter[str] = Counter()
@@ -63,21 +72,18 @@ class Killing:
     # One request
 
     async def ask(self, body: bytes, headers: dict[str, str]) -> tuple[dict[str, str], Any]:
-        """Send a request to a replica at random, and again if it was not taken; return the headers and the answer."""
+        """Send a request, and again while no replica can be reached; return the headers and the answer."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                port = self.chance.choice(self.team.ports())
-                try:
-                    status, given, text = await exchange(port, body, headers)
-                except ConnectionRefusedError:
-                    self.counts["refused"] += 1
-                    await asyncio.sleep(0.05)
-                except (OSError, asyncio.IncompleteReadError):
-                    self.counts["cut"] += 1
-                else:
-                    if status != 200:
-                        raise Wrong(f"status {status}: {text[:200]!r}")
+                status, given, text = await exchange(self.port, body, headers)
+                if status == 200:
                     return given, json.loads(text)
+                if status == 502:
+                    raise Unknown(text.decode())
+                if status != 503:
+                    raise Wrong(f"status {status}: {text[:200]!r}")
+                self.counts["refused"] += 1
+                await asyncio.sleep(0.05)
 
     async def call(self, session: str, method: str, params: dict[str, object]) -> Any:
         """Make a request, of a legacy session or of the modern era; return its result."""
@@ -94,8 +100,12 @@ class Killing:
 
     async def read(self, session: str, uri: str) -> str:
         """Read a resource; return its text."""
-        text: str = (await self.call(session, "resources/read", {"uri": uri}))["contents"][0]["text"]
-        return text
+        return (await self._read(session, uri))[0]
+
+    async def _read(self, session: str, uri: str) -> tuple[str, str]:
+        """Return the text of a resource, and its ETag."""
+        [item] = (await self.call(session, "resources/read", {"uri": uri}))["contents"]
+        return item["text"], item["_meta"]["dev.carrel/etag"]
 
     async def open(self) -> str:
         """Open a legacy session; return its id."""
@@ -133,11 +143,11 @@ class Killing:
                 raise Wrong(f"steady-{number}: {text[:200]}")
 
     async def write(self, session: str) -> None:
-        """Change the moving scope; a call that was cut is repeated with its key."""
+        """Change the moving scope, with a key: the balancer may repeat the call."""
         async with self.writing:
             self.begun += 1
             number = self.begun
-            arguments = {"alias": "moving", "title": f"Moving {number}", "idempotencyKey": f"write-{number:08}"}
+            arguments = {"alias": "moving", "title": f"moving {number}", "idempotencyKey": f"write-{number:08}"}
             result = await self.call(session, "tools/call", {"name": "scopes.update", "arguments": arguments})
             if result.get("isError"):
                 raise Wrong(f"write {number}: {result}")
@@ -145,6 +155,43 @@ class Killing:
             self.counts["writes"] += 1
         async with self.progress:
             self.progress.notify_all()
+
+    async def write_carefully(self, alias: str) -> None:
+        """Change a scope with `ifMatch` until the end; after an unknown outcome, read and decide."""
+        uri = f"scopes://scope/{alias}"
+        try:
+            for number in count(1):
+                arguments = {"alias": alias, "title": f"{alias} {number}", "ifMatch": (await self._read("", uri))[1]}
+                is_repeated = False
+                while not await self._is_written(uri, number, arguments, is_repeated=is_repeated):
+                    self.counts["careful_repeated"] += 1
+                    is_repeated = True
+                self.counts["careful_writes"] += 1
+                if self.ended.is_set():
+                    return
+        except Exception as error:
+            self.wrong.append(f"a careful writer: {type(error).__name__}: {error}")
+
+    async def _is_written(self, uri: str, number: int, arguments: Mapping[str, object], *, is_repeated: bool) -> bool:
+        """Send a write; return whether it was carried out.
+
+        Postgres may commit what a replica had sent a moment after the replica was killed. Then a repeated write is a
+        conflict, and the title shows that the first one was carried out.
+        """
+        try:
+            result = await self.call("", "tools/call", {"name": "scopes.update", "arguments": arguments})
+        except Unknown:
+            self.counts["unknown"] += 1
+            seen = number_in((await self._read("", uri))[0])
+            if seen not in (number - 1, number):
+                raise Wrong(f"{uri}: read write {seen} after {number}") from None
+            return seen == number
+        if result.get("isError"):
+            if is_repeated and number_in((await self._read("", uri))[0]) == number:
+                self.counts["careful_late"] += 1
+                return True
+            raise Wrong(f"write {number}: {result}")
+        return True
 
     # Followers
 
@@ -174,7 +221,7 @@ class Killing:
 
     async def _events(self, session: str, last_event: str) -> AsyncIterator[tuple[str, str]]:
         """Yield the fields of a stream's events: of a session's stream, or of a new modern subscription."""
-        port = self.chance.choice(self.team.ports())
+        port = self.port
         if session:
             headers = {"accept": "text/event-stream", "mcp-session-id": session}
             resumed = {"last-event-id": last_event} if last_event else {}
@@ -239,6 +286,7 @@ class Killing:
         """Make all requests; return what was counted."""
         begin = time.monotonic()
         beside = [asyncio.ensure_future(self.follow(is_legacy=bool(number % 2))) for number in range(2 * FOLLOWERS)]
+        careful = [asyncio.ensure_future(self.write_carefully(f"careful-{number}")) for number in range(CAREFUL)]
         killer = asyncio.ensure_future(self.kill())
         await asyncio.gather(*(self.talk() for _ in range(CALLERS)))
         seconds = time.monotonic() - begin
@@ -247,7 +295,7 @@ class Killing:
                 lambda: bool(self.wrong) or all(seen.checked == self.written for seen in self.followers)
             )
         self.ended.set()
-        await killer
+        await asyncio.gather(*careful, killer)
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
@@ -265,6 +313,10 @@ class Killing:
 
 class Wrong(Exception):
     """An answer that is not the right one."""
+
+
+class Unknown(Exception):
+    """The balancer does not know whether a call was carried out."""
 
 
 class Seen:
@@ -295,8 +347,8 @@ class Seen:
 
 
 def number_in(text: str) -> int:
-    """Return the number of the write that a text of the moving scope shows."""
-    return int(json.loads(text)["title"].removeprefix("Moving "))
+    """Return the number of the write that the title of a scope shows."""
+    return int(json.loads(text)["title"].rpartition(" ")[2])
 
 
 def spelled(method: str, port: int, body: bytes, headers: dict[str, str]) -> bytes:
@@ -332,19 +384,35 @@ def killed(team: Team, requests: int, seed: int) -> dict[str, object]:
     """Start a team, make the requests under fire, and stop it; return what was counted."""
     try:
         team.start()
-        carrel(team, "scopes", "create", "Moving 0", "--alias", "moving")
+        for alias in ("moving", *(f"careful-{number}" for number in range(CAREFUL))):
+            carrel(team, "scopes", "create", f"{alias} 0", "--alias", alias)
         for number in range(STEADY):
             carrel(team, "scopes", "create", f"Steady {number}", "--alias", f"steady-{number}")
 
-        async def whole() -> dict[str, object]:
-            return await Killing(team, requests, seed).run()
+        async def whole(port: int) -> dict[str, object]:
+            return await Killing(team, port, requests, seed).run()
 
-        return asyncio.run(whole())
+        with Balancer(Path(team.environment["HOME"]) / "balancer", team.ports()).running() as balancer:
+            outcome = asyncio.run(whole(balancer.port))
     finally:
         team.stop()
+    return outcome | {"audited": audited(team.store_url)}
+
+
+def audited(store_url: str) -> int:
+    """Return how many changes of scopes the audit record has."""
+    with psycopg.connect(store_url) as connection:
+        [(rows,)] = connection.execute("SELECT count(*) FROM carrel_audit WHERE tool = 'scopes.update'").fetchall()
+    return int(rows)
+
+
+def is_sound(outcome: dict[str, Any]) -> bool:
+    """Return whether nothing was lost, answered wrongly or written twice."""
+    written = outcome["writes"] + outcome["careful_writes"]
+    return bool(outcome["wrong"] == 0 and outcome["audited"] == written)
 
 
 if __name__ == "__main__":
     outcome = run(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     print(json.dumps(outcome))  # noqa: T201 the result of the command
-    sys.exit(bool(outcome["wrong"]))
+    sys.exit(not is_sound(outcome))

@@ -15,7 +15,7 @@ _Seen = TypeVar("_Seen")
 
 
 def until(look: Callable[[], _Seen], patience_s: float = PATIENCE_S) -> _Seen:
-    """Look until there is something to see, and give it; for what tells nobody that it happened."""
+    """Look until there is something to see, and return it; for what tells nobody that it happened."""
     deadline = monotonic() + patience_s
     pause = threading.Event()
     while not (seen := look()):
@@ -29,5 +29,6 @@ def patience_s(seconds: float) -> float:
 
     The load is an average over a minute, so at the start of a run only the number of its processes tells.
     """
-    wanted = max(os.getloadavg()[0], float(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    processes = os.environ.get("TEST_PROCESSES") or os.environ.get("PYTEST_XDIST_WORKER_COUNT") or "1"
+    wanted = max(os.getloadavg()[0], float(processes))
     return seconds * min(max(1.0, wanted / (os.cpu_count() or 1)), 3.0)

@@ -57,7 +57,7 @@ class Served:
         self.catalog.close()
 
     def uris(self) -> list[str]:
-        """Give what is listed, without the scheme."""
+        """Return what is listed, without the scheme."""
         return [entry.uri.removeprefix("workspace:///") for entry in self.catalog.entries()]
 
     def item(self, uri: str, wanted: Range | None = None) -> Text | Blob:
@@ -73,11 +73,11 @@ class Served:
         return item.text
 
     def meta(self, uri: str, wanted: Range | None = None) -> dict[str, object]:
-        """Read a URI; give what is told of it, without the prefix."""
+        """Read a URI; return what is told of it, without the prefix."""
         return {name.removeprefix("dev.carrel/"): value for name, value in (self.item(uri, wanted).meta or {}).items()}
 
     def children(self, uri: str) -> list[str]:
-        """Read a folder; give its children's URIs as they are, folders with a closing `/`."""
+        """Read a folder; return its children's URIs as they are, folders with a closing `/`."""
         return [shown(item) for item in self.catalog.read(uri).items]
 
     def outcome(self, uri: str, wanted: Range | None = None) -> str:
@@ -109,7 +109,7 @@ class Served:
         return client.ask(method, params, version=version)
 
     def bytes_of(self, uri: str) -> bytes:
-        """Give the bytes of the answer to a read."""
+        """Return the bytes of the answer to a read."""
         request = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": uri}}
         answer = self.server.answer(json.dumps(request).encode())
         assert answer is not None
@@ -121,12 +121,12 @@ class Served:
 
 
 def shown(item: Item) -> str:
-    """Give the URI of a folder's child, with a closing `/` if it is a folder."""
+    """Return the URI of a folder's child, with a closing `/` if it is a folder."""
     return f"{item.uri}/" if item.mime_type == "inode/directory" else str(item.uri)
 
 
 def handles(place: Path) -> list[str]:
-    """Give what this process has open of a folder and beneath it; what others in this process open does not count."""
+    """Return what this process has open of a folder and beneath it; what others in this process open does not count."""
     begin = str(place.resolve())
     found = []
     for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 it is asked after hundreds of tests
