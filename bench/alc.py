@@ -86,7 +86,7 @@ class Measured:
 
 
 def seconds(work: Callable[[], object], repeats: int = 1) -> float:
-    """Give the median time of some work."""
+    """Return the median time of some work."""
     times = []
     for _ in range(repeats):
         began = perf_counter()
@@ -96,13 +96,13 @@ def seconds(work: Callable[[], object], repeats: int = 1) -> float:
 
 
 def in_turn(one: Callable[[], object], other: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Give the least times of two kinds of work, done in turn: what a busy machine adds is not theirs."""
+    """Return the least times of two kinds of work, done in turn: what a busy machine adds is not theirs."""
     times = [(seconds(one), seconds(other)) for _ in range(repeats)]
     return min(first for first, _ in times), min(second for _, second in times)
 
 
 def work_of(work: Callable[[], object], repeats: int = 3) -> float:
-    """Give the least CPU time some work took."""
+    """Return the least CPU time some work took."""
     times = []
     for _ in range(repeats):
         began = time.process_time()
@@ -235,7 +235,7 @@ def measure_list(home: Path, plan: Plan) -> Iterator[Measured]:
 
 
 def measure(plan: Plan) -> Iterator[Measured]:
-    """Measure everything, each in a home of its own."""
+    """Measure everything, each in its own home folder."""
     for part in (
         lambda home: measure_samples(home, plan),
         lambda home: measure_index(home, plan),

@@ -19,7 +19,7 @@ Transport = Literal["stdio", "http"]
 PEERS: Final = Path(__file__).resolve().parent / "peers"
 CARREL: Final = str(Path(sys.executable).parent / "carrel")
 REFERENCE: Final = "sdk"
-"""Whom all others are compared with."""
+"""The contender that all others are compared with."""
 
 REFERENCE_TITLE: Final = "the official Python SDK's low-level server"
 
@@ -56,7 +56,7 @@ class Contender:
         return self.needs is None or self.needs.exists()
 
     def reason(self, transport: Transport, era: Era, work: str) -> str | None:
-        """Say why it cannot do a work, or None if it can."""
+        """Return why it cannot do a work, or None if it can."""
         return next((self.unable[key] for key in (transport, era, work) if key in self.unable), None)
 
 

@@ -28,7 +28,7 @@ def lay_answers(folder: Path) -> None:
 
 
 def asked(folder: Path, count: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Give a word that is in a request, its method and its parameters; the more special first."""
+    """Yield a word that is in a request, its method and its parameters; the more special first."""
     start, length = PART
     conditional = f"{FILES}100k.txt"
     etag = Folder(str(folder)).etag(conditional)

@@ -54,7 +54,7 @@ uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="
 
 @contextmanager
 def running(*command: str) -> Iterator[tuple[int, int]]:
-    """Start a server that says its port; give the port and the process."""
+    """Start a server that says its port; yield the port and the process."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         port = next(
@@ -67,7 +67,7 @@ def running(*command: str) -> Iterator[tuple[int, int]]:
 
 
 def desk(folder: str) -> list[str]:
-    """Give the command that serves a folder."""
+    """Return the command that serves a folder."""
     carrel = str(Path(sys.executable).parent / "carrel")
     return [carrel, "serve", "--http", "0", "--no-token", "--project", folder]
 
@@ -85,7 +85,7 @@ def post(port: int, method: str, params: dict[str, object], name: str = "") -> b
 
 
 async def load(port: int, request: bytes) -> float:
-    """Ask again and again on many connections; give requests a second."""
+    """Ask again and again on many connections; return requests a second."""
     ends = perf_counter() + SECONDS
 
     async def one() -> int:
@@ -121,7 +121,7 @@ def measure_reads() -> dict[str, float]:
 
 
 def seconds_of(pid: int) -> float:
-    """Give the processor time a process has used."""
+    """Return the processor time a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -42,7 +42,7 @@ FLOOR: Final = PLACE / "floor"
 
 
 def pinned(package: str) -> str:
-    """Give a package with its version."""
+    """Return a package with its version."""
     return next(one for one in NODE_PACKAGES if one.startswith((f"{package}@", f"{package}-{sys.platform}")))
 
 

@@ -50,7 +50,7 @@ class Peer:
             return self._next_line()
 
     def ask_result(self, line: bytes) -> dict[str, Any]:
-        """Send one request and check that its answer is a result; give that."""
+        """Send one request and check that its answer is a result; return that."""
         return check_answer(self.ask(line), identity_of(line))
 
     def open(self, era: Era) -> None:
@@ -62,7 +62,7 @@ class Peer:
             self._write_all(initialized())
 
     def spell(self, pool: Sequence[bytes]) -> Sequence[bytes]:
-        """Give requests as they are sent: a line each."""
+        """Return requests as they are sent: a line each."""
         return pool
 
     def load(self, pool: Sequence[bytes], seconds: float, depth: int, *, whole: bool = False) -> Run:

@@ -75,7 +75,7 @@ SMOKE: Final = Plan(
 
 
 def best_of(rounds: int, work: Callable[[], object]) -> float:
-    """Give the seconds of the fastest round: what else the machine does only ever adds."""
+    """Return the seconds of the fastest round: what else the machine does only ever adds."""
     took = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -85,7 +85,7 @@ def best_of(rounds: int, work: Callable[[], object]) -> float:
 
 
 def append_costs(plan: Plan) -> dict[str, float]:
-    """Give the microseconds to append a line: to a bare deque, to a log, and to a log that looks for secrets."""
+    """Return the microseconds to append a line: to a bare deque, to a log, and to a log that looks for secrets."""
     count = LINES.count(b"\n") * plan.repeats
 
     def bare() -> None:
@@ -109,7 +109,7 @@ def append_costs(plan: Plan) -> dict[str, float]:
 
 
 def read_costs(plan: Plan) -> dict[str, float]:
-    """Give the microseconds to read a full log whole: from a bare deque, and as a resource."""
+    """Return the microseconds to read a full log whole: from a bare deque, and as a resource."""
     log = Log("run", "bench_1", "bench", Bounds(), now_ms())
     for _ in range(10):
         log.feed("out", LINES)
@@ -146,7 +146,7 @@ def flood(plan: Plan, folder: Path) -> dict[str, float]:
 
 
 def load(plan: Plan, folder: Path) -> dict[str, Any]:
-    """Give what reads of a small file take, and what the server weighs, alone and while ten processes print."""
+    """Return what reads of a small file take, and what the server weighs, alone and while ten processes print."""
     project = folder / "project"
     settings = folder / ".config/carrel/config.toml"
     for place in (project, settings.parent):
@@ -178,19 +178,19 @@ def _line(name: str) -> str:
 
 
 def start(peer: Peer, name: str) -> str:
-    """Start a command; give its log."""
+    """Start a command; return its log."""
     params = {"name": "process.start", "arguments": {"name": name}, "_meta": ENVELOPE}
     return str(peer.ask_result(message("tools/call", params, 1))["structuredContent"]["logResourceUri"])
 
 
 def read(peer: Peer, uri: str) -> dict[str, Any]:
-    """Read a resource; give its one item."""
+    """Read a resource; return its one item."""
     item: dict[str, Any] = peer.ask_result(message("resources/read", {"uri": uri, "_meta": ENVELOPE}, 2))["contents"][0]
     return item
 
 
 def newest(peer: Peer, uri: str) -> int:
-    """Give the number of a log's newest line."""
+    """Return the number of a log's newest line."""
     return int(read(peer, f"{uri}?tail=1")["_meta"]["dev.carrel/cursor"])
 
 
@@ -202,7 +202,7 @@ def check_whole(peer: Peer, name: str, uri: str) -> None:
 
 
 def latencies(peer: Peer, seconds: float) -> list[float]:
-    """Read the small file over and over; give the milliseconds of each read."""
+    """Read the small file over and over; return the milliseconds of each read."""
     pool = reads("workspace:///small.txt", "modern")
     took = []
     ends = time.perf_counter() + seconds
@@ -215,7 +215,7 @@ def latencies(peer: Peer, seconds: float) -> list[float]:
 
 
 def percentile(numbers: list[float], share: float) -> float:
-    """Give the number below which this share of them lies."""
+    """Return the number below which this share of them lies."""
     return sorted(numbers)[min(len(numbers) - 1, int(len(numbers) * share))]
 
 
@@ -241,7 +241,7 @@ def report(
 def complaints(
     plan: Plan, append: dict[str, float], full: dict[str, float], loaded: dict[str, Any], flooded: dict[str, float]
 ) -> Iterator[str]:
-    """Say where the plan is missed."""
+    """Yield where the plan is missed."""
     if (ratio := flooded["carrel run"] / flooded["plain"]) > plan.flood_ratio:
         yield f"carrel run takes {ratio:.1f} times as long as the command, wanted at most {plan.flood_ratio}"
     if (ratio := append["log"] / append["deque"]) > plan.append_ratio:

@@ -73,7 +73,7 @@ class Results:
         self.cells.setdefault(cell, {})[name] = summary
 
     def is_able(self, contender: Contender, *cells: Cell) -> bool:
-        """Tell whether a contender can do this; if it cannot, keep why."""
+        """Return whether a contender can do this; if it cannot, keep why."""
         reasons = {cell: contender.reason(cell.transport, cell.era, cell.work) for cell in cells}
         for cell, reason in reasons.items():
             if reason is not None:
@@ -126,7 +126,7 @@ class Runner:
         self.runs.append(self.peer.load(self.pool, seconds, self.cell.depth, whole=WORKS[self.cell.work].whole))
 
     def summary(self) -> Summary:
-        """Give what the rounds gave; of a list, the time of the whole list."""
+        """Return what the rounds gave; of a list, the time of the whole list."""
         per = len(self.pool) if WORKS[self.cell.work].whole else 1
         answers = sum(run.answers for run in self.runs)
         return Summary(
@@ -169,7 +169,7 @@ def prepare(
     folder: Path,
     results: Results,
 ) -> list[Runner]:
-    """Start everyone who can do any of this, check their answers, and give who is loaded with what, in turn."""
+    """Start everyone who can do any of this, check their answers, and return who is loaded with what, in turn."""
     runners = []
     for contender in table.values():
         able = [cell for cell in cells if results.is_able(contender, cell)]

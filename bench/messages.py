@@ -54,7 +54,7 @@ def reads(uri: str, era: Era) -> tuple[bytes, ...]:
 
 
 def identity_of(line: bytes) -> int:
-    """Give the id of a request."""
+    """Return the id of a request."""
     return int(json.loads(line)["id"])
 
 
@@ -64,7 +64,7 @@ def is_notification(line: bytes) -> bool:
 
 
 def check_line(line: bytes, identity: int) -> dict[str, Any]:
-    """Check that a line is one message with this id; give it."""
+    """Check that a line is one message with this id; return it."""
     try:
         answer = json.loads(line)
     except ValueError as error:
@@ -75,7 +75,7 @@ def check_line(line: bytes, identity: int) -> dict[str, Any]:
 
 
 def check_answer(line: bytes, identity: int) -> dict[str, Any]:
-    """Check that a line is the result of that request; give the result."""
+    """Check that a line is the result of that request; return the result."""
     answer = check_line(line, identity)
     if not isinstance(answer.get("result"), dict):
         raise PeerError(f"no result: {line[:400]!r}")

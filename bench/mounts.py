@@ -45,7 +45,7 @@ def command(server: str, size: int, folder: Path) -> list[str]:
 
 
 def ways(stack: ExitStack, server: str, size: int, folder: Path) -> dict[str, Callable[[], object]]:
-    """Give the three ways to read the text, each to a server of its own."""
+    """Return the three ways to read the text, each to a server of its own."""
     started = command(server, size, folder)
     direct = stack.enter_context(Client.start(started, cwd=folder, stderr=lambda _: None))
     mount = Mount(
@@ -76,7 +76,7 @@ def ways(stack: ExitStack, server: str, size: int, folder: Path) -> dict[str, Ca
 
 
 def measure(server: str, size: int, plan: tuple[int, int], folder: Path) -> dict[str, float]:
-    """Give the median microseconds of a read, by way."""
+    """Return the median microseconds of a read, by way."""
     rounds, reads = plan
     samples: dict[str, list[float]] = {}
     with ExitStack() as stack:

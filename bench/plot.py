@@ -54,7 +54,7 @@ STYLE: Final = """
 
 
 def draw(results: Results, table: Mapping[str, Contender]) -> str:
-    """Give the plot of what was measured."""
+    """Return the plot of what was measured."""
     rows = list(chosen(results))
     points = [{name: better(results, cell, name) for name in results.cells[cell]} for _, cell, _ in rows]
     highest = max(point for row in points for point in row.values())
@@ -83,12 +83,12 @@ class Scale:
         self.first, self.last = math.floor(math.log10(lowest) * 2) / 2, math.ceil(math.log10(highest) * 2) / 2
 
     def x(self, value: float) -> float:
-        """Give the place of a value."""
+        """Return the place of a value."""
         share = (math.log10(value) - self.first) / (self.last - self.first)
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
     def marks(self) -> Iterator[float]:
-        """Give the values that are written beside the axis."""
+        """Yield the values that are written beside the axis."""
         for power in range(math.floor(self.first), math.ceil(self.last) + 1):
             for digit in (1, 3):
                 value = digit * 10.0**power
@@ -97,7 +97,7 @@ class Scale:
 
 
 def chosen(results: Results) -> Iterator[tuple[str, Cell, float | None]]:
-    """Give the rows: every target, and a few more, as far as they were measured."""
+    """Yield the rows: every target, and a few more, as far as they were measured."""
     wanted = {target.title: 1 / target.wanted if target.is_share else target.wanted for target in TARGETS}
     rows: Sequence[tuple[str, Cell]] = [(target.title, target.cell) for target in TARGETS]
     for label, cell in (*rows[:2], EXTRA[0], *rows[2:4], EXTRA[1], *rows[4:]):
@@ -106,7 +106,7 @@ def chosen(results: Results) -> Iterator[tuple[str, Cell, float | None]]:
 
 
 def better(results: Results, cell: Cell, name: str) -> float:
-    """Give how many times better than the reference: faster, or lighter."""
+    """Return how many times better than the reference: faster, or lighter."""
     found = ratio(results, cell, name) or 1.0
     return 1 / found if cell.work == RESIDENT else found
 

@@ -41,7 +41,7 @@ Taken = list[tuple[str, str, int, int]]
 
 
 def sample(given: argparse.Namespace, folder: Path) -> tuple[Taken, float]:
-    """Load a server that is sampled; give the samples and the microseconds of an answer."""
+    """Load a server that is sampled; return the samples and the microseconds of an answer."""
     contender, work = CONTENDERS[given.peer], WORKS[given.work]
     port = free_port() if given.transport == "http" else 0
     command = contender.command(Start(work.setup, folder, port))
@@ -60,7 +60,7 @@ def sample(given: argparse.Namespace, folder: Path) -> tuple[Taken, float]:
 
 
 def short(path: str) -> str:
-    """Give a file's name within its package."""
+    """Return a file's name within its package."""
     return next((path.rpartition(package)[2] for package in PACKAGES if package in path), path)
 
 

@@ -46,7 +46,7 @@ def number(cell: Cell, row: Mapping[str, Summary], name: str, results: Results) 
 
 
 def groups(results: Results) -> Iterator[tuple[str, list[Cell]]]:
-    """Give the rows, by transport, era and cores."""
+    """Yield the rows, by transport, era and cores."""
     cells = [cell for cell in results.cells if cell.work != ECHO]
 
     def heading(cell: Cell) -> str:
@@ -57,7 +57,7 @@ def groups(results: Results) -> Iterator[tuple[str, list[Cell]]]:
 
 
 def place(cell: Cell) -> tuple[object, ...]:
-    """Give the order of rows."""
+    """Return the order of rows."""
     works = [START, RESIDENT, *WORKS]
     return cell.transport == "http", cell.cores == "all", cell.era == "legacy", works.index(cell.work), cell.depth
 
@@ -97,7 +97,7 @@ def spread(cell: Cell, summary: Summary) -> str:
 
 
 def notes(results: Results, table: Mapping[str, Contender]) -> Iterator[str]:
-    """Say why there is a dash."""
+    """Yield why there is a dash."""
     reasons: dict[str, dict[str, None]] = {}
     for row in results.missing.values():
         for name, reason in row.items():
@@ -107,7 +107,7 @@ def notes(results: Results, table: Mapping[str, Contender]) -> Iterator[str]:
 
 
 def client_share(results: Results) -> Iterator[str]:
-    """Say how much of a small read is the load client."""
+    """Yield how much of a small read is the load client."""
     for cell, row in results.cells.items():
         if cell.work == ECHO:
             taken = row["cat"]
@@ -174,7 +174,7 @@ def machine() -> str:
 
 
 def data(results: Results, effort: Effort, table: Mapping[str, Contender]) -> str:
-    """Give everything as JSON, a row a line, with what is needed to compare it with another run."""
+    """Return everything as JSON, a row a line, with what is needed to compare it with another run."""
     run: dict[str, Any] = {
         "machine": machine(),
         "versions": {contender.title: contender.version for contender in table.values() if contender.version},
@@ -209,5 +209,5 @@ def data(results: Results, effort: Effort, table: Mapping[str, Contender]) -> st
 
 
 def fields(cell: Cell) -> dict[str, Any]:
-    """Give a cell as data."""
+    """Return a cell as data."""
     return {key: getattr(cell, key) for key in cell.__slots__}

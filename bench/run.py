@@ -54,7 +54,7 @@ QUICK: Final = SMALLEST | {
 
 
 def plan(given: argparse.Namespace) -> Iterator[Cell]:
-    """Give the cells that are measured."""
+    """Return the cells that are measured."""
     is_planned = is_short if given.smoke else is_possible if given.everything else is_usual
     works = [name for name in given.work if name in WORKS]
     cells = itertools.product(given.transport, given.era, given.cores, works, given.depth)
@@ -62,19 +62,19 @@ def plan(given: argparse.Namespace) -> Iterator[Cell]:
 
 
 def is_possible(cell: Cell) -> bool:
-    """Tell whether a cell can be measured: a whole list is one page after the other."""
+    """Return whether a cell can be measured: a whole list is one page after the other."""
     return cell.depth == 1 or not WORKS[cell.work].whole
 
 
 def is_usual(cell: Cell) -> bool:
-    """Tell whether a cell is part of an ordinary run."""
+    """Return whether a cell is part of an ordinary run."""
     if cell.cores == "all" and cell.work not in (SPREAD if cell.era == "modern" else SMALLEST):
         return False
     return cell.depth == 1 or cell.work in DEEP
 
 
 def is_short(cell: Cell) -> bool:
-    """Tell whether a cell is part of a short run."""
+    """Return whether a cell is part of a short run."""
     is_first = (cell.transport, cell.era) == ("stdio", "modern")
     return cell.cores == "one" and is_usual(cell) and cell.work in (QUICK if is_first else SMALLEST)
 
@@ -117,7 +117,7 @@ def arguments() -> argparse.Namespace:
 
 
 def effort_of(given: argparse.Namespace) -> Effort:
-    """Give how much is done for each number."""
+    """Return how much is done for each number."""
     usual = SMOKE_EFFORT if given.smoke else FULL_EFFORT
     return Effort(given.rounds or usual.rounds, given.seconds or usual.seconds, given.starts or usual.starts)
 
@@ -139,7 +139,7 @@ def measure(given: argparse.Namespace, table: Mapping[str, Contender], effort: E
 
 
 def starts(given: argparse.Namespace) -> Iterator[tuple[Transport, Era]]:
-    """Give the ways in which servers are started: over HTTP the era makes no difference to that."""
+    """Return the ways in which servers are started: over HTTP the era makes no difference to that."""
     wanted = STARTS[:1] if given.smoke else STARTS
     return ((transport, era) for transport, era in wanted if transport in given.transport and era in given.era)
 

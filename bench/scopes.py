@@ -59,7 +59,7 @@ SMOKE: Final = Plan(small=11_000, large=110_000, rounds=20, times_slower=9, read
 
 
 def shared() -> list[Row]:
-    """Give the rows that every store holds: 11,000 with the two tops."""
+    """Return the rows that every store holds: 11,000 with the two tops."""
     rows: list[Row] = [(_id(0), "wide", None, "Wide", 0), (_id(1), "deep", None, "Deep", 1)]
     rows += [(_id(2 + number), f"task-{number}", _id(0), f"Task {number}", number) for number in range(WIDE)]
     for number in range(DEEP + 4):
@@ -71,7 +71,7 @@ def shared() -> list[Row]:
 
 
 def others(count: int) -> Iterator[Row]:
-    """Give rows of other projects: a hundred children each, nested."""
+    """Yield rows of other projects: a hundred children each, nested."""
     first = 2 + WIDE + DEEP + 4
     for number in range(count):
         parent = None if number < 100 else _id(first + number // 100 - 1)
@@ -83,7 +83,7 @@ def _id(number: int) -> str:
 
 
 def build(path: Path, size: int) -> None:
-    """Make a store of so many scopes; those of every store lie spread evenly among the rest."""
+    """Make a store with a number of scopes; those of every store are spread evenly among the rest."""
     common = shared()
     rest = others(size - len(common))
     step = size // len(common)
@@ -154,7 +154,7 @@ def lines(samples: Mapping[str, Mapping[str, Sequence[float]]]) -> Iterator[str]
 
 
 def complaints(samples: Mapping[str, Mapping[str, Sequence[float]]], plan: Plan) -> Iterator[str]:
-    """Say where the plan is missed."""
+    """Yield where the plan is missed."""
     for name, rows in samples.items():
         small, large = (statistics.median(rows[who]) for who in ("small", "large"))
         most = plan.completion_ms if name == COMPLETION else plan.read_ms

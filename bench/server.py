@@ -13,7 +13,7 @@ from bench.messages import PeerError
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PATIENCE_S: Final = 60.0
-"""A server that hangs is killed after this; whoever reads from it then sees the end."""
+"""A server that hangs is killed after this; a reader then sees the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Process:
         )
 
     def resident_kib(self) -> int:
-        """Give the resident memory now."""
+        """Return the resident memory now."""
         status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="ascii")
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
 
     def cpu_s(self) -> float:
-        """Give the processor time of all its threads so far."""
+        """Return the processor time of all its threads so far."""
         threads = Path(f"/proc/{self.child.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
 

@@ -12,10 +12,10 @@ class Spelling(Protocol):
     """How a contender is asked for a file, and where its answer holds it."""
 
     def read(self, name: str, source: Source, query: str = "") -> tuple[str, dict[str, Any]]:
-        """Give method and parameters."""
+        """Return method and parameters."""
 
     def content(self, result: Mapping[str, Any]) -> bytes:
-        """Give the bytes in a result."""
+        """Return the bytes in a result."""
 
 
 class Resources:
@@ -25,11 +25,11 @@ class Resources:
         self._prefix = {"memory": memory, "files": files}
 
     def read(self, name: str, source: Source, query: str = "") -> tuple[str, dict[str, Any]]:
-        """Give method and parameters."""
+        """Return method and parameters."""
         return "resources/read", {"uri": f"{self._prefix[source]}{name}{query}"}
 
     def content(self, result: Mapping[str, Any]) -> bytes:
-        """Give the bytes in a result."""
+        """Return the bytes in a result."""
         (item,) = result["contents"]
         return base64.b64decode(item["blob"]) if "blob" in item else str(item["text"]).encode()
 
@@ -38,12 +38,12 @@ class FileTools:
     """Asks a server without resources with the tools that come nearest; it works in the folder of the files."""
 
     def read(self, name: str, _: Source, __: str = "") -> tuple[str, dict[str, Any]]:
-        """Give method and parameters."""
+        """Return method and parameters."""
         tool = "read_media_file" if name.endswith(".bin") else "read_text_file"
         return "tools/call", {"name": tool, "arguments": {"path": name}}
 
     def content(self, result: Mapping[str, Any]) -> bytes:
-        """Give the bytes in a result."""
+        """Return the bytes in a result."""
         (item,) = result["content"]
         return base64.b64decode(item["resource"]["blob"]) if "resource" in item else str(item["text"]).encode()
 
@@ -55,10 +55,10 @@ class Configuration:
         self._uri, self._key = uri, key
 
     def read(self, _: str, __: Source, ___: str = "") -> tuple[str, dict[str, Any]]:
-        """Give method and parameters."""
+        """Return method and parameters."""
         return "resources/read", {"uri": self._uri}
 
     def content(self, result: Mapping[str, Any]) -> bytes:
-        """Give the bytes in a result."""
+        """Return the bytes in a result."""
         (item,) = result["contents"]
         return str(json.loads(item["text"])[self._key]).encode()

@@ -26,7 +26,7 @@ class Target:
         return self.cell.work == RESIDENT
 
     def holds(self, ratio: float, bound: float) -> bool:
-        """Tell whether a ratio reaches a bound."""
+        """Return whether a ratio reaches a bound."""
         return ratio <= bound if self.is_share else ratio >= bound
 
 
@@ -75,7 +75,7 @@ def cpu_ratio(results: Results, cell: Cell, name: str) -> float | None:
 
 
 def judged(results: Results, targets: tuple[Target, ...]) -> Iterator[tuple[Target, float]]:
-    """Give each target that was measured, with Carrel's ratio; of a short run that of processor time."""
+    """Yield each target that was measured, with Carrel's ratio; of a short run that of processor time."""
     for target in targets:
         reached = ratio(results, target.cell, OURS)
         if targets is SMOKE:

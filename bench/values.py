@@ -14,7 +14,7 @@ STRUCT = f"class Entry(Struct, frozen=True):\n{FIELDS}"
 
 
 def measure(source: str) -> tuple[float, float]:
-    """Give the microseconds to define the record, and to make one."""
+    """Return the microseconds to define the record, and to make one."""
     program = compile(source, "entry", "exec")
     names: dict[str, object] = {"dataclass": dataclass, "Struct": Struct}
     define = min(timeit.repeat(lambda: exec(program, names), number=50, repeat=5)) / 50

@@ -36,7 +36,7 @@ RETRY_S: Final = 0.001
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on now."""
+    """Return a port that nobody listens on now."""
     with socket.create_server((HOST, 0)) as taken:
         return int(taken.getsockname()[1])
 
@@ -68,7 +68,7 @@ class WebPeer:
         return made
 
     def ask(self, line: bytes) -> bytes:
-        """Send one request on a connection of its own and wait for its answer; give the message in it."""
+        """Send one request on a new connection and wait for its answer; return the message in it."""
         self._connection.close()
         self._connection = self._connect()
         with self.process.watched():
@@ -88,7 +88,7 @@ class WebPeer:
         return body
 
     def ask_result(self, line: bytes) -> dict[str, Any]:
-        """Send one request and check that its answer is a result; give that."""
+        """Send one request and check that its answer is a result; return that."""
         return check_answer(self.ask(line), identity_of(line))
 
     def open(self, era: Era) -> None:
@@ -101,7 +101,7 @@ class WebPeer:
             self.ask(initialized())
 
     def spell(self, pool: Sequence[bytes]) -> Sequence[bytes]:
-        """Give requests as they are sent: a POST each."""
+        """Return requests as they are sent: a POST each."""
         return tuple(map(self._spell, pool))
 
     def _spell(self, line: bytes) -> bytes:
@@ -203,7 +203,7 @@ class WebPeer:
             return answers, clock() - started
 
     def _missing(self, size: int) -> int:
-        """Give what is still missing of the answer whose first `size` bytes are in the buffer; -1: ends by chunk."""
+        """Return what is still missing of the answer whose first `size` bytes are in the buffer; -1: ends by chunk."""
         buffer = self._buffer
         head = buffer.find(HEAD_END, 0, size)
         if head < 0 or buffer[9:12] != b"200":
@@ -231,7 +231,7 @@ class WebPeer:
 
 
 def header(head: bytes, name: str) -> str:
-    """Give the value of a header; empty if it is not there."""
+    """Return the value of a header; empty if it is not there."""
     for line in head.decode("latin-1").split("\r\n")[1:]:
         key, _, value = line.partition(":")
         if key.lower() == name:
@@ -240,7 +240,7 @@ def header(head: bytes, name: str) -> str:
 
 
 def is_whole(answer: bytes) -> bool:
-    """Tell whether an answer came in whole."""
+    """Return whether an answer came in whole."""
     head, found, body = answer.partition(HEAD_END)
     if not found:
         return False

@@ -54,7 +54,7 @@ def lay_tree(folder: Path) -> None:
 
 
 def text(size: int) -> bytes:
-    """Give lines of ASCII with quotes and indents, as source has; always the same."""
+    """Return lines of ASCII with quotes and indents, as source has; always the same."""
     chance = random.Random(size)
     lines: list[str] = []
     length = 0
@@ -66,7 +66,7 @@ def text(size: int) -> bytes:
 
 
 def blob(size: int) -> bytes:
-    """Give bytes without order; always the same."""
+    """Return bytes without order; always the same."""
     return random.Random(size).randbytes(size)
 
 
@@ -79,7 +79,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a work asks: a running server, in an era, in its spelling; and where the files are.
+    """The server that a work asks: running, in an era, in its spelling; and where the files are.
 
     What a server `by_the_book` answers is held to the official schema, of a list the first page.
     """
@@ -91,14 +91,14 @@ class Subject:
     by_the_book: bool = False
 
     def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask once; give the result."""
+        """Ask once; return the result."""
         line = self.peer.ask(request(method, params, self.era))
         if self.by_the_book and "cursor" not in params:
             schemas.check(line.rstrip(), VERSIONS[self.era], method)
         return check_answer(line, 0)
 
     def pool(self, method: str, params: dict[str, Any]) -> tuple[bytes, ...]:
-        """Give the requests to send over and over."""
+        """Return the requests to send over and over."""
         return tuple(request(method, params, self.era, identity) for identity in range(POOL))
 
 

@@ -79,7 +79,7 @@ def grow(place: Path, files: int) -> Path:
 
 
 def walk_bare(place: Path) -> int:
-    """Walk as a loop that only knows folders, states and the ignore rules; give the number of files."""
+    """Walk as a loop that only knows folders, states and the ignore rules; return the number of files."""
     rules = Rules.of((place / ".gitignore").read_text("utf-8").splitlines())
     waiting = [("", str(place))]
     count = 0
@@ -99,7 +99,7 @@ def walk_bare(place: Path) -> int:
 
 
 def walk_pages(catalog: Catalog) -> int:
-    """Page through the whole list, as a client does; give the number of entries."""
+    """Page through the whole list, as a client does; return the number of entries."""
     count, cursor = 0, None
     while True:
         page = catalog.page(cursor)
@@ -168,7 +168,7 @@ def measure_reads(folder: Path, plan: Plan) -> Samples:
 
 
 def measure_memory(place: Path) -> Samples:
-    """Page through a large tree over stdio; give the server's memory after page 1 and the most it ever was."""
+    """Page through a large tree over stdio; return the server's memory after page 1 and the most it ever was."""
     carrel = str(Path(sys.executable).parent / "carrel")
     sizes: list[float] = []
     with Peer((carrel, "serve", "--only", "workspace", "--project", str(place)), place) as peer:
@@ -182,12 +182,12 @@ def measure_memory(place: Path) -> Samples:
 
 
 def median(samples: Samples, metric: str, name: str) -> float:
-    """Give the middle of the numbers."""
+    """Return the middle of the numbers."""
     return statistics.median(samples[metric][name])
 
 
 def ratios(samples: Samples, plan: Plan) -> dict[str, tuple[float, float]]:
-    """Give what is compared: the ratio found, and the most it may be."""
+    """Return what is compared: the ratio found, and the most it may be."""
     large, small = names_of(plan)
     return {
         f"page 1 of {large} files to that of {small}": (
@@ -231,7 +231,7 @@ def table_lines(samples: Samples, plan: Plan) -> Iterator[str]:
 
 
 def report(samples: Samples, plan: Plan) -> dict[str, object]:
-    """Give everything as data, with what is needed to compare it with another run."""
+    """Return everything as data, with what is needed to compare it with another run."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",

@@ -29,7 +29,7 @@ class Memory(Provider):
         self._keys = [entry.uri for entry in self._entries]
 
     def routes(self) -> tuple[Route, ...]:
-        """Give a route for each template; only the first is ever read."""
+        """Return a route for each template; only the first is ever read."""
         return tuple(Route(template, self.read, name=template.split("/")[2]) for template in TEMPLATES)
 
     def entries(self, after: str = "") -> Iterator[Resource]:
@@ -38,7 +38,7 @@ class Memory(Provider):
             yield self._entries[number]
 
     def read(self, name: str) -> Text | Blob:
-        """Give a file."""
+        """Return a file."""
         kept = self._folder.read(MEMORY + name)
         return Text(kept, TEXT_TYPE) if isinstance(kept, str) else Blob(kept, BLOB_TYPE)
 
@@ -53,9 +53,9 @@ def main() -> None:
         stdio.serve(server)
         return
     from carrel.transports.http.app import App, bind, serve
-    from carrel.transports.http.guard import Doors, Guard
+    from carrel.transports.http.guard import AcceptedNames, Guard
 
-    serve(App(server, Guard(Doors(is_loopback=True))), bind("127.0.0.1", given.port))
+    serve(App(server, Guard(AcceptedNames(is_loopback=True))), bind("127.0.0.1", given.port))
 
 
 if __name__ == "__main__":

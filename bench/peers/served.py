@@ -57,7 +57,7 @@ def options() -> Options:
 
 
 def entries(count: int) -> list[Entry]:
-    """Give the list."""
+    """Return the list."""
     return [
         Entry(f"bench://entry/{number:06}", f"entry-{number:06}", f"What is kept under number {number} on this desk")
         for number in range(count)
@@ -65,7 +65,7 @@ def entries(count: int) -> list[Entry]:
 
 
 def type_of(name: str) -> str:
-    """Give the MIME type of a file."""
+    """Return the MIME type of a file."""
     return BLOB_TYPE if name.endswith(".bin") else TEXT_TYPE
 
 
@@ -77,14 +77,14 @@ class Folder:
         self._kept = cache(self._whole)
 
     def read(self, uri: str) -> str | bytes:
-        """Give what a URI holds."""
+        """Return what a URI holds."""
         if uri.startswith(MEMORY):
             return self._kept(uri.removeprefix(MEMORY))
         name, _, query = uri.removeprefix(FILES).partition("?")
         return self._part(name, query) if query else self._whole(name)
 
     def etag(self, uri: str) -> str:
-        """Give a token that changes with the file."""
+        """Return a token that changes with the file."""
         found = os.stat(os.path.join(self._path, uri.rpartition("/")[2]))
         return f"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"
 
