@@ -137,6 +137,15 @@ def uuids() -> Iterator[str]:
         yield "\n".join(str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(40))
 
 
+def tables_of_numbers() -> Iterator[str]:
+    """Yield columns with two decimals, with an exponent, and of whole numbers of any length."""
+    for seed in range(10):
+        chance = random.Random(seed)
+        yield "\n".join(",".join(f"{chance.random() * 100:.2f}" for _ in range(8)) for _ in range(40))
+        yield "\n".join(f"{chance.random():.7e}" for _ in range(100))
+        yield "\n".join(",".join(str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(8)) for _ in range(40))
+
+
 SAMPLES: dict[str, Callable[[], Iterable[str]]] = {
     **{language: partial(prose, language) for language in PROSE},
     "Python of the standard library": lambda: files(STANDARD_LIBRARY, "*.py", 120, _GENERATED),
@@ -155,6 +164,7 @@ SAMPLES: dict[str, Callable[[], Iterable[str]]] = {
     "TOML": lambda: files(REPOSITORY, "pyproject.toml", 1),
     "YAML": yaml_texts,
     "CSV": csv_texts,
+    "tables of numbers": tables_of_numbers,
     "logs": logs,
     "JSON": json_texts,
     "base64": lambda: bytes_as_text(lambda data: base64.b64encode(data).decode(), 76),
