@@ -60,7 +60,7 @@ _AT_ONCE: Final = 64
 """Terms that are looked for by one question to SQLite."""
 _AND_LIVING: Final = f" AND rowid >> {PIECE_BITS} IN (SELECT id FROM documents)"
 """Leaves the rows of removed documents out."""
-_UNJUDGED: Final = Judged(0.0, ("it holds words of the query",))
+_UNJUDGED: Final = Judged(0.0, ("it contains words of the query",))
 """What is said of documents beyond those that are judged by all rules."""
 _STEPS: Final = 10_000
 """Steps of SQLite between two looks at the clock: about two milliseconds."""
