@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.core.errors import BadArgument
-from carrel.search.finding import MAX_ROWS
+from carrel.search import finding
+from carrel.search.finding import MAX_ROWS, Candidates
 from carrel.search.index import MEMORY, Index, SourceText
 from carrel.search.query import parse
 from carrel.search.reach import reach_of
@@ -110,6 +111,19 @@ def test_a_deadline_that_is_over_gives_what_there_is() -> None:
 
     assert not answer.is_complete
     assert index.find(parse("alpha beta gamma")).is_complete
+
+
+@pytest.mark.parametrize("query", ["router path:src/", "path:src/", '"router" path:src/', "/rout/ path:src/"])
+def test_a_deadline_that_is_over_before_the_filters_were_applied_finds_nothing(
+    monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    index = Index(MEMORY)
+    index.put([source("src/router.py", "router"), source("secret.txt", "router", "sage")])
+    monkeypatch.setattr(finding, "_STEPS", 1)
+
+    answer = index.find(parse(query), reach=reach_of({"workspace"}), deadline=time.monotonic() - 1)
+
+    assert answer == Candidates((), 0, is_complete=False, must_verify=parse(query).must_verify)
 
 
 @pytest.mark.slow

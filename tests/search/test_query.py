@@ -52,6 +52,25 @@ def test_a_broken_expression_is_searched_as_words() -> None:
     assert "searched as words" in query.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "expression", "note"),
+    [
+        ("/foo(/i", ("foo",), None, "/foo(/i was searched as words: "),
+        ("/(?i)foo(/", ("foo",), None, "/(?i)foo(/ was searched as words: "),
+        ("/(/i", (), quoted("("), "/(/i was searched as exact text: missing ): (."),
+        ("/(?i)(/", (), quoted("("), "/(?i)(/ was searched as exact text: "),
+        ("/a+/ /tomato/i", ("tomato",), "a+", "/tomato/i was searched as words, since a query can have one"),
+    ],
+)
+def test_the_flags_of_an_expression_are_no_words_and_the_note_shows_what_was_typed(
+    text: str, words: tuple[str, ...], expression: str | None, note: str
+) -> None:
+    query = parse(text)
+
+    assert (query.words, query.expression) == (words, expression)
+    assert query.notes[0].startswith(note)
+
+
 def test_filters_are_taken_out_of_the_words() -> None:
     query = parse('token path:src/ -path:test lang:py scheme:logs path:"my notes/"')
 
@@ -128,7 +147,7 @@ def test_half_a_character_is_replaced_and_the_query_says_so(text: str) -> None:
     query = parse(text)
 
     assert query.text.isprintable()
-    assert "characters that are no text" in query.notes[0]
+    assert query.notes[0] == "The query contains invalid characters; they were replaced by \N{REPLACEMENT CHARACTER}."
 
 
 def test_signs_beside_words_say_nothing() -> None:

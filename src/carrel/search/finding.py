@@ -60,7 +60,7 @@ _AT_ONCE: Final = 64
 """Terms that are looked for by one question to SQLite."""
 _AND_LIVING: Final = f" AND rowid >> {PIECE_BITS} IN (SELECT id FROM documents)"
 """Leaves the rows of removed documents out."""
-_UNJUDGED: Final = Judged(0.0, ("it holds words of the query",))
+_UNJUDGED: Final = Judged(0.0, ("it contains words of the query",))
 """What is said of documents beyond those that are judged by all rules."""
 _STEPS: Final = 10_000
 """Steps of SQLite between two looks at the clock: about two milliseconds."""
@@ -230,6 +230,8 @@ class _IndexSearch:
         self._max_rows = MAX_COUNTED if weights else MAX_ROWS
         self._kept: dict[str, list[int]] = {}
         """The rows of terms that were read to be counted."""
+        self._is_chosen = False
+        """Whether the filters and the caller's access were applied: until then nothing may be found."""
         self.is_complete = True
 
     def choose(self, vocabulary: Vocabulary, generation: int, reach: Reach | None) -> None:
@@ -245,6 +247,7 @@ class _IndexSearch:
                 self._range = _range_of(self._allowed)
                 readable, _ = self._chosen(*_condition((), reach)) if reach is not None else (self._allowed, 0.0)
                 self._is_private = len(readable) < self._living.documents
+        self._is_chosen = True
         sources = [expressions.phrase_source(phrase) for phrase in self._query.phrases]
         sources += [] if self._query.expression is None else [self._query.expression]
         for source in sources:
@@ -367,6 +370,8 @@ class _IndexSearch:
     def result(self, limit: int) -> Candidates:
         """Return the best of the gathered documents."""
         must_verify = self._query.must_verify
+        if not self._is_chosen:
+            return Candidates((), 0, self.is_complete, must_verify)
         found = self._evidence.documents if self._allowed is None else self._evidence.documents & self._allowed
         allowed = _in_both(self._allowed, self._matchable)
         candidates = [

@@ -44,6 +44,8 @@ _TOKEN: Final = re.compile(
 _TOKEN_AFTER: Final = re.compile(_TOKEN.pattern.replace("| /(?P<expression>", "| (?!)/(?P<expression>"), _TOKEN.flags)
 """The same without expressions."""
 _OPEN: Final = re.compile(r"/(?!/i?(?:\s|$))")
+_FLAGS: Final = re.compile(r"^(?:\(\?[imsU]+\))+")
+"""Flags at the beginning of an expression, which are no text to search for."""
 _NAME: Final = re.compile(r"\w+(?:-\w+)*")
 _BARE_FILTER: Final = re.compile(rf"-?({'|'.join(FILTERS)}):")
 _COMPOUND: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_-]\w|^[A-Z][a-z]")
@@ -99,9 +101,7 @@ def parse(text: str, schemes: Collection[str] = ()) -> Query:
     whole = _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
     if whole != text:
         text = whole
-        reader.notes.append(
-            "The query has characters that are no text; \N{REPLACEMENT CHARACTER} was searched instead."
-        )
+        reader.notes.append("The query contains invalid characters; they were replaced by \N{REPLACEMENT CHARACTER}.")
     if len(text) > MAX_CHARACTERS:
         reader.notes.append(f"Only the first {MAX_CHARACTERS:,} characters of the query were searched for.")
     for match in _tokens(text[:MAX_CHARACTERS]):
@@ -140,7 +140,7 @@ class _QueryReader:
             value = match["quoted"] if match["quoted"] is not None else match["value"]
             self._take_filter(match["filter"], value, is_negated=bool(match["not"]))
         elif match["expression"] is not None:
-            self._take_expression(("(?i)" if match["fold"] else "") + match["expression"])
+            self._take_expression(match["expression"], match[0], folds=match["fold"] is not None)
         elif match["phrase"] is not None:
             self._take_phrase(match["phrase"])
         elif match["word"] == '"':
@@ -206,16 +206,19 @@ class _QueryReader:
         elif phrase:
             self._take_exact(phrase, f'"{echo(phrase)}"', "")
 
-    def _take_expression(self, source: str) -> None:
-        shown, fault = f"/{echo(source)}/", expressions.fault_of(source)
+    def _take_expression(self, typed: str, whole: str, *, folds: bool) -> None:
+        """Take an expression; `whole` is its text with the slashes; with `folds`, an `i` follows them."""
+        source = f"(?i){typed}" if folds else typed
+        shown, fault = echo(whole), expressions.fault_of(typed) or expressions.fault_of(source)
         if fault is None and self.expression is None:
             self.expression = source
             return
         reason = f": {fault}." if fault else ", since a query can have one expression."
-        if self._take_words(source):
+        text = _FLAGS.sub("", typed)
+        if self._take_words(text):
             self.notes.append(f"{shown} was searched as words{reason}")
         else:
-            self._take_exact(source, shown, reason)
+            self._take_exact(text, shown, reason)
 
     def _take_exact(self, text: str, shown: str, reason: str) -> None:
         """Take a text without words: as an expression that matches it, unless the query has another one."""

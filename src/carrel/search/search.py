@@ -50,8 +50,8 @@ _MANY: Final = 60
 _LEAST_VERIFIED: Final = 5
 """Candidates that are read even if no time is left: the first of them may be gone."""
 _CUT: Final = (
-    "The time for an answer ended before every text that may match was read; narrow the search with path: or lang:, "
-    "or with more letters in the expression."
+    "The time was up before all possible texts were read. Narrow the search with path: or lang:, or use a longer "
+    "phrase or expression."
 )
 _RESERVED_S: Final = 0.15
 """Part of the time of an answer that is kept for asking the index and reading the hits."""

@@ -20,6 +20,7 @@ from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
 from carrel.stores import housekeeping
 from carrel.stores.audit import insert_audit
+from carrel.stores.change_count import ChangeCount
 from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.outbox import ChangeBell, OutboxChanges, insert_changes
 from carrel.stores.session import Row, StoreSession
@@ -86,8 +87,8 @@ class Database:
         self._failures = 0
         self._used = 0
         self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
-        self.logs_changed = threading.Event()
-        """Set when any process has changed logs, if this one hears of changes."""
+        self.log_changes = ChangeCount()
+        """Counts changes of logs by any process, if this one hears of changes."""
         self._prune_at = monotonic() + PRUNE_S
         self._bell = ChangeBell(self.ring)
         self.bus = None if address.bus is None else _bus(address.bus)
@@ -228,7 +229,7 @@ class Database:
     def note(self, changes: OutboxChanges) -> None:
         """Note the changes that this process hears of."""
         if changes.is_all or any(scheme == "logs" for scheme, _ in changes.uris):
-            self.logs_changed.set()
+            self.log_changes.add()
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Row]]:

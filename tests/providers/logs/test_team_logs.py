@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 
 import psycopg
 import pytest
@@ -12,10 +14,11 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.errors import BadArgument, Conflict, ProviderError
 from carrel.core.provider import Project
 from carrel.core.store_address import parse_address
-from carrel.providers.logs import Logs
+from carrel.providers.logs import Logs, team_logs
+from carrel.providers.logs.log_index import States
 from carrel.stores.database import Database
 from carrel.stores.feed import ChangeFeed
-from carrel.stores.outbox import changes_since
+from carrel.stores.outbox import OutboxChanges, changes_since
 from carrel.stores.shared import acquire, release
 from tests.providers.logs.test_pushed_logs import URI, end, entry, header, push
 from tests.support.gate import Gate
@@ -162,16 +165,62 @@ def test_a_watcher_of_one_replica_hears_of_lines_that_another_was_sent(replica: 
 def test_lines_that_another_replica_was_sent_are_looked_for_as_soon_as_this_one_hears_of_them(
     replica: Callable[..., Logs], database: Database
 ) -> None:
-    first, second = replica(), replica()
-    assert second._team is not None
-    waiting = threading.Thread(target=second._team[0].wait_for_change, args=(10 * PATIENCE_S,), daemon=True)
+    first = replica()
+    changes, never = database.log_changes, threading.Event()
+    known = changes.number
     with closing(ChangeFeed(database)) as feed:
         feed.start()
-        waiting.start()
         push(first, entry(1))
-        waiting.join(PATIENCE_S)
+        changes.wait(known, PATIENCE_S, never)
 
-        assert not waiting.is_alive()
+        assert changes.number > known
+
+
+def test_every_watcher_hears_of_lines_at_once(
+    replica: Callable[..., Logs], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_logs, "POLL_S", 10 * PATIENCE_S)
+    first, watching, heard = replica(), [replica() for _ in range(3)], [Heard() for _ in range(3)]
+    with ExitStack() as ended, closing(ChangeFeed(database)) as feed:
+        for provider, changes in zip(watching, heard, strict=True):
+            ended.callback(provider.watch(changes))
+        feed.start()
+        for seq in range(1, 10):
+            push(first, entry(seq))
+            for changes in heard:
+                assert until(lambda: URI in changes.uris)  # noqa: B023 -- called before the next turn
+                changes.uris.clear()
+
+
+def test_a_watcher_pauses_between_two_looks_while_changes_arrive_all_the_time(
+    replica: Callable[..., Logs], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[float] = []
+
+    def look(self: team_logs.TeamLogIndex) -> States:
+        times.append(monotonic())
+        database.note(OutboxChanges((("logs", URI),), ""))
+        return {}
+
+    monkeypatch.setattr(team_logs.TeamLogIndex, "_states", look)
+    stop = replica().watch(Heard())
+    until(lambda: len(times) > 5)
+    stop()
+
+    assert min(after - before for before, after in pairwise(times)) >= team_logs.PAUSE_S
+
+
+def test_a_watcher_that_waits_for_changes_stops_at_once(
+    replica: Callable[..., Logs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_logs, "POLL_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(team_logs, "PAUSE_S", 0)
+    before = set(threading.enumerate())
+    stop = replica().watch(Heard())
+    watching = [one for one in set(threading.enumerate()) - before if one.name == "carrel-spool"]
+    stop()
+
+    assert [thread.is_alive() for thread in watching] == [False, False]  # for the team's logs and the machine's own
 
 
 class Heard:

@@ -420,3 +420,24 @@ def test_a_thread_that_uses_a_store_after_its_end_gets_an_answer_and_leaves_noth
     assert store.stamp()
 
     assert handles(tmp_path) == []
+
+
+def test_a_thread_that_polls_a_store_after_its_end_leaves_nothing_open_where_there_is_no_file(
+    store: Store, tmp_path: Path
+) -> None:
+    store.close()
+    Path(store.path).unlink()
+
+    assert store.stamp() is None
+    assert handles(tmp_path) == []
+
+
+def test_a_thread_that_polls_a_store_after_its_end_leaves_nothing_open_where_the_file_is_refused(
+    store: Store, tmp_path: Path
+) -> None:
+    store.close()
+    Path(store.path).write_bytes(b"no store")
+
+    with pytest.raises(StoreFault):
+        store.stamp()
+    assert handles(tmp_path) == []

@@ -14,6 +14,7 @@ import pytest
 
 from carrel.core.errors import TooLarge
 from carrel.core.model import Blob
+from carrel.files import file_types
 from carrel.providers.workspace.file_source import FileSource
 from carrel.server import dispatch
 from tests.support.schemas import LEGACY, MODERN
@@ -128,6 +129,32 @@ def test_bytes_read_while_a_file_is_overwritten_never_have_the_etag_of_what_it_b
 
     assert [getattr(item, "text", None) for item in torn.items + whole.items] == ["new old", "new new"]
     assert (whole.unchanged, whole.etag) == (False, etag_of(file))
+
+
+@pytest.mark.parametrize("query", ["", "?start=65530&length=20", "?lines=2-3"])
+def test_no_two_states_of_a_large_file_that_is_being_overwritten_have_the_same_etag(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr("carrel.files.sandbox.SETTLED_NS", 1 << 60)  # however slow this machine is
+    file = fill(tmp_path, {"x.md": f"{'x' * (file_types.WINDOW - 1)}\nold\nold\n"}) / "x.md"
+    uri = f"workspace:///x.md{query}"
+
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
+        memory[-8:-5] = b"new"  # the times of the file change now, and not with the bytes that follow
+        torn = served.catalog.read(uri)
+        memory[-4:-1] = b"new"
+        whole = served.catalog.read(uri, condition=torn.etag)
+
+    texts = [str(getattr(item, "text", None))[-8:] for item in torn.items + whole.items]
+    assert texts == ["new\nold\n", "new\nnew\n"]
+    assert (whole.unchanged, whole.etag == torn.etag) == (False, False)
+
+
+def test_a_file_that_rests_has_one_etag_however_large_it_is(served: Served, tmp_path: Path) -> None:
+    settle(fill(tmp_path, {"x.md": "x" * (file_types.WINDOW + 1)}) / "x.md")
+
+    etags = [served.catalog.read("workspace:///x.md").etag for _ in range(4)]
+    assert etags == [etag_of(tmp_path / "x.md")] * 4
 
 
 # Text or binary

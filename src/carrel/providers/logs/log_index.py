@@ -172,20 +172,25 @@ class LogIndex:
         with self._lock:
             self._listeners.append(changes)
         # Taken before the thread runs, so that it also reports changes from now on.
+        news = self._news()
         known = self._states()
-        thread = threading.Thread(target=self._look, args=(known, changes, stop), name="carrel-spool", daemon=True)
+        thread = threading.Thread(
+            target=self._look, args=(known, news, changes, stop), name="carrel-spool", daemon=True
+        )
         thread.start()
 
         def end() -> None:
             stop.set()
+            self._wake()
             with self._lock, contextlib.suppress(ValueError):
                 self._listeners.remove(changes)
             thread.join(5)
 
         return end
 
-    def _look(self, before: States, changes: Changes, stop: threading.Event) -> None:
-        while not self._wait(stop):
+    def _look(self, before: States, news: int, changes: Changes, stop: threading.Event) -> None:
+        while not self._wait(stop, news):
+            news = self._news()  # before the look, so that a change during it leads to another look
             now = self._states()
             for kind, name in before.keys() | now.keys():
                 if before.get((kind, name)) != now.get((kind, name)):
@@ -195,9 +200,20 @@ class LogIndex:
                 changes.list_changed()
             before = now
 
-    def _wait(self, stop: threading.Event) -> bool:
-        """Wait until it is time to look again; return whether to stop instead."""
+    def _news(self) -> int:
+        """Return how many changes this process was notified of; always 0 for logs on disk, which are polled."""
+        return 0
+
+    def _wait(self, stop: threading.Event, known: int) -> bool:
+        """Wait until it is time to look again; return whether to stop instead.
+
+        `known` is the number of notified changes before the last look.
+        """
+        del known
         return stop.wait(POLL_S)
+
+    def _wake(self) -> None:
+        """End the waits whose `stop` is set; nothing to do where `stop` itself is waited for."""
 
     def _states(self) -> States:
         """Return a token for each log on disk that changes with its content."""

@@ -21,6 +21,7 @@ from carrel.providers.logs.log_index import POLL_S, LogIndex, States
 from carrel.providers.logs.pushed_logs import Added, PushedLogs
 from carrel.providers.logs.spooled_log import SpoolBounds
 from carrel.providers.logs.uris import ID
+from carrel.stores.change_count import ChangeCount
 from carrel.stores.private_folder import PrivateFolder
 from carrel.stores.session import StoreSession
 from carrel.stores.shared import acquire, release
@@ -28,6 +29,8 @@ from carrel.stores.store_errors import StoreUnavailable
 
 READ_S: Final = 25.0
 WRITE_S: Final = 25.0
+PAUSE_S: Final = 0.05
+"""Minimum time between two looks of a watcher."""
 _NAME_KEY: Final = "kind = ? AND name = ?"
 _NEWS: Final = """
     SELECT kind, name, version, size, is_removed, modified_ns FROM carrel_logs WHERE generation > ?
@@ -68,10 +71,10 @@ class TeamLogs:
             [(generation,)] = session.execute("SELECT generation FROM generations WHERE kind = 'logs'").fetchall()
             self._follow(session, generation)
 
-    def wait_for_change(self, seconds: float) -> None:
-        """Wait until a replica has changed logs, if this process hears of changes, and not longer than a time."""
-        if self._database.logs_changed.wait(seconds):
-            self._database.logs_changed.clear()
+    @property
+    def changes(self) -> ChangeCount:
+        """Return the number of changes by any replica, if this process hears of changes."""
+        return self._database.log_changes
 
     def append(self, kind: Kind, name: str, data: bytes) -> Added:
         """Add a batch to a log, which is begun if it does not exist; return what became of it."""
@@ -208,9 +211,15 @@ class TeamLogIndex(LogIndex):
         self._team = logs
         self._seen: States = {}
 
-    def _wait(self, stop: threading.Event) -> bool:
-        self._team.wait_for_change(POLL_S)
-        return stop.is_set()
+    def _news(self) -> int:
+        return self._team.changes.number
+
+    def _wait(self, stop: threading.Event, known: int) -> bool:
+        # First a pause: while batches arrive all the time, each look asks the store and every mirrored log.
+        return stop.wait(PAUSE_S) or self._team.changes.wait(known, POLL_S - PAUSE_S, stop)
+
+    def _wake(self) -> None:
+        self._team.changes.wake()
 
     def _states(self) -> States:
         try:

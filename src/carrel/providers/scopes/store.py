@@ -110,20 +110,22 @@ class Store:
         SQLite counts the commits of others for each connection, so one connection serves only for this.
         """
         with self._translated(), self._polling:
-            held = self._poll
-            if held is None or not self._is_current(held):
-                self._stop_polling()
-                opened = self._open("ro")
-                if opened is None:
-                    return None
-                self._generation += 1
-                held = self._poll = opened
-            held.connection.allow_time(self.read_s)
-            version = held.connection.execute("PRAGMA data_version").fetchone()[0]
-            if self._is_closed:
-                self._stop_polling()
-                self.location.close()
-            return f"{self._generation}:{version}"
+            try:
+                held = self._poll
+                if held is None or not self._is_current(held):
+                    self._stop_polling()
+                    opened = self._open("ro")
+                    if opened is None:
+                        return None
+                    self._generation += 1
+                    held = self._poll = opened
+                held.connection.allow_time(self.read_s)
+                version = held.connection.execute("PRAGMA data_version").fetchone()[0]
+                return f"{self._generation}:{version}"
+            finally:
+                if self._is_closed:
+                    self._stop_polling()
+                    self.location.close()
 
     def _stop_polling(self) -> None:
         held, self._poll = self._poll, None

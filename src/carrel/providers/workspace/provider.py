@@ -94,14 +94,7 @@ class Workspace(Provider):
         self._bucket_settings = _checked_buckets(buckets or {}, self._buckets)
         self._policy_of = partial(Policy, allow=allow or (), deny=deny or (), hidden=hidden, ignored=ignored)
         self._bucket_preset: Preset = "code" if preset == "auto" else preset
-        try:
-            for name, folder in folders.items():
-                place = os.path.join(project.root, os.path.expanduser(folder))
-                self._trees[name] = self._open_tree(name, place, preset)
-            _check_apart(self._trees.values())
-        except ConfigError:
-            self.close()
-            raise
+        self._open_trees(project.root, folders, preset)
         self._names = frozenset((*self._trees, *self._buckets))
         self._above = _names_below(project.root, self._trees[""].root.path)
         in_order = sorted(self._trees, key=paths.prefix_of)
@@ -110,6 +103,16 @@ class Workspace(Provider):
             self._until_closed.callback(listing.close)
         self._searching = Lock()
         self._kept: list[KeptDocuments] = []
+
+    def _open_trees(self, above: str, folders: Mapping[str, Place], preset: Preset) -> None:
+        """Open the folder of each root; raise ConfigError, and leave nothing open then."""
+        try:
+            for name, folder in folders.items():
+                self._trees[name] = self._open_tree(name, os.path.join(above, os.path.expanduser(folder)), preset)
+            _check_apart(self._trees.values())
+        except ConfigError:
+            self.close()
+            raise
 
     def _open_tree(self, name: str, place: str, preset: Preset) -> Tree:
         root = self._until_closed.enter_context(_open_root(name, place))

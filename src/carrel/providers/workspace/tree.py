@@ -210,8 +210,10 @@ class Tree:
         etag = etag_of(stat)
         if not is_settled(stat):
             # It may still be written without another change of its times. So these bytes must not have the ETag of
-            # the final ones.
-            return Sniffed(f"{etag}-{blake2b(head, digest_size=4).hexdigest()}", kind, kind.is_text, head)
+            # the final ones; and where more will be read than these, no two reads have the same.
+            is_whole = stat.st_size <= len(head)
+            mark = blake2b(head, digest_size=4).hexdigest() if is_whole else os.urandom(4).hex()
+            return Sniffed(f"{etag}-{mark}", kind, kind.is_text, head)
         if len(self._sniffed) >= MAX_SNIFFED:
             self._sniffed.clear()
         self._sniffed[stat.st_ino, stat.st_dev] = state_of(stat), Sniffed(etag, kind, kind.is_text)
