@@ -6,7 +6,7 @@
   const status = document.getElementById("status");
   const keys = document.getElementById("keys");
   const isSearch = body.dataset.page === "search";
-  const SHUT_OUT = "This browser is not let in any more: run `carrel open` for a new link";
+  const SHUT_OUT = "This browser has no access any more: run `carrel open` for a new link";
   let clearing = 0;
 
   function say(text, seconds) {
