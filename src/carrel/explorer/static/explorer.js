@@ -212,6 +212,7 @@
   let isAsking = false;
   let typed = 0;
   let offered = null;
+  let listed = "";
   let active = -1;
 
   function wanted() {
@@ -234,6 +235,7 @@
       if (!hits) { sent = ""; say(answer.status === 401 ? SHUT_OUT : "The search does not answer: " + answer.status, 4); return; }
       if (isSearch) showHits(page, hits, address);
       else if (document.activeElement === box && box.value.trim()) offer(hits, address);
+      else sent = ""; // the list has the hits of an earlier query
     } catch {
       sent = "";
       say("The server does not answer", 4);
@@ -295,6 +297,7 @@
     const outcome = hits.querySelector("p").textContent;
     rows.push(option(address, [rows.length ? outcome + " · open the search page" : outcome], rows.length));
     offered.replaceChildren(...rows);
+    listed = address;
     offered.hidden = false;
     choose(-1);
     announce(hits);
@@ -336,7 +339,9 @@
       typed = setTimeout(find, 60);
     });
     box.addEventListener("focus", () => {
-      if (offered && box.value.trim() && sent === wanted()) offered.hidden = false;
+      if (isSearch || !box.value.trim()) return;
+      if (offered && listed === wanted()) offered.hidden = false;
+      else find();
     });
     box.form.addEventListener("focusout", (event) => {
       if (!isSearch && !box.form.contains(event.relatedTarget)) withdraw();
