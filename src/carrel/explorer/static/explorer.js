@@ -116,16 +116,20 @@
     return found;
   }
 
+  const titleOf = (head) => head.textContent;
+
   // Another folder may have other columns: a child gets those of this table
-  function child(theirs, names, columns, depth) {
+  function child(theirs, names, heads, depth) {
     const row = document.createElement("tr");
     row.dataset.depth = depth;
     row.style.setProperty("--depth", depth);
     const cells = [...theirs.cells];
-    for (const [at, column] of columns.entries()) {
-      row.append(cells[names.indexOf(column)] || document.createElement("td"));
-      if (!at) row.cells[0].classList.add("name");
+    for (const head of heads) {
+      const empty = document.createElement("td");
+      empty.className = head.className;
+      row.append(cells[names.indexOf(titleOf(head))] || empty);
     }
+    row.cells[0].classList.add("name");
     return row;
   }
 
@@ -141,16 +145,15 @@
 
   // The rows of the children of a folder, with the columns of its table; null if its page has no list
   async function childrenOf(row) {
-    const titles = (one) => [...one.querySelectorAll("th")].map((head) => head.textContent);
-    const columns = titles(row.closest("table"));
+    const heads = [...row.closest("table").querySelectorAll("th")];
     const depth = depthOf(row) + 1;
     const link = row.querySelector("a.go");
     const answer = await fetch(link.href, { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const table = page.getElementById("rows");
     if (!table) return null;
-    const names = table.tHead ? titles(table) : ["name"];
-    const rows = [...table.tBodies[0].rows].map((one) => child(one, names, columns, depth));
+    const names = table.tHead ? [...table.querySelectorAll("th")].map(titleOf) : ["name"];
+    const rows = [...table.tBodies[0].rows].map((one) => child(one, names, heads, depth));
     if (page.querySelector("a[rel=next]")) {
       const more = document.createElement("tr");
       more.append(document.createElement("td"));
@@ -160,7 +163,7 @@
       all.dataset.uri = link.dataset.uri;
       all.textContent = "All of " + link.textContent;
       more.cells[0].append(all);
-      rows.push(child(more, ["name"], columns, depth));
+      rows.push(child(more, ["name"], heads, depth));
     }
     return rows;
   }
@@ -275,6 +278,12 @@
     return [...hit.querySelectorAll(".context span")].reduce((best, one) => best && marked(best) >= marked(one) ? best : one, null);
   }
 
+  // A narrow list cuts the end of a line off: what is marked stands near its start
+  function showMark(code) {
+    const before = code.firstChild;
+    if (before.nodeType === Node.TEXT_NODE && before.length > 24) before.data = "…" + before.data.slice(-16);
+  }
+
   function offer(hits, address) {
     if (!offered) {
       offered = document.createElement("div");
@@ -291,7 +300,7 @@
       const name = document.createElement("b");
       name.textContent = hit.textContent;
       const code = document.createElement("code");
-      if (line) { code.append(...line.cloneNode(true).childNodes); code.title = line.textContent; }
+      if (line) { code.append(...line.cloneNode(true).childNodes); code.title = line.textContent; showMark(code); }
       return option(hit.getAttribute("href"), [name, " ", hit.nextElementSibling, code], at);
     });
     const outcome = hits.querySelector("p").textContent;
