@@ -228,6 +228,15 @@ def test_a_hit_is_opened_with_the_mouse(person: Person) -> None:
     person.page.wait_for_url("**/workspace/lib/forecast.dart*")
 
 
+def test_what_matches_is_in_view_in_a_narrow_list(visit: Visiting) -> None:
+    with visit(width="phone") as person:
+        type_on(person, "/", "forecast")
+        marks = person.page.locator(OFFERED, has_text="guide.md").locator("mark")
+        expect(marks.first).to_be_visible()
+        inside = "mark => mark.getBoundingClientRect().right <= mark.closest('code').getBoundingClientRect().right"
+        assert marks.first.evaluate(inside)
+
+
 def test_how_many_hits_there_are_is_announced(person: Person) -> None:
     type_on(person, "/", "ForecastView")
     said = person.page.locator("#found-said")
