@@ -281,7 +281,9 @@ def test_a_browser_that_is_not_let_in_any_more_says_what_to_do_and_stops_asking(
         person.forgive("status of 401")
         person.context.clear_cookies()
         put(desk.project / "shut-out.txt", "after\n")
-        expect(person.page.get_by_role("status").first).to_contain_text("carrel open")
+        expect(person.page.get_by_role("status").first).to_have_text(
+            "This browser has no access any more: run `carrel open` for a new link"
+        )
         asked = len(person.requests)
         person.page.evaluate("dispatchEvent(new Event('pageshow'))")
         person.page.evaluate("1")
