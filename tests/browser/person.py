@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, Response
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, Response, Route
 
 WIDTHS = {"phone": (360, 740), "tablet": (820, 1100), "desk": (1280, 900)}
 PWNED = "Object.defineProperty(window, 'pwned', {set(how) { carrelPwned(String(how)); }, get() { return true; }});"
@@ -49,6 +49,12 @@ class Person:
     def row(self, name: str) -> Locator:
         """Return the row of a list that has a name, as in a folder."""
         return self.page.locator("main a.go").filter(has_text=re.compile(rf"^{re.escape(name)}\/?$"))
+
+    def hold(self, pattern: str) -> list[Route]:
+        """Hold the requests for addresses of a pattern; return the list that they are added to."""
+        held: list[Route] = []
+        self.page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108 playwright marks the function
+        return held
 
     def judge(self) -> None:
         """Fail if anything went wrong on any page."""

@@ -1,6 +1,7 @@
 """Going through the desk: home, folders, breadcrumbs, and what is said of each thing."""
 
 import re
+from typing import Literal
 
 import pytest
 from playwright.sync_api import expect
@@ -21,6 +22,7 @@ def test_home_says_what_is_on_the_desk_and_why(person: Person) -> None:
         assert words in main
     assert "skills" in main
     assert "this folder has no .claude/skills" in main
+    assert "not served: this folder" not in main  # the heading says so
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -138,6 +140,17 @@ def test_pages_of_the_server_say_how_it_is(person: Person) -> None:
         assert words in person.text("main"), path
 
 
+@pytest.mark.parametrize("width", ["phone", "desk"])
+def test_a_template_is_broken_only_before_its_query(width: Literal["phone", "desk"], visit: Visiting) -> None:
+    with visit(width=width) as person:
+        person.go("/-/providers")
+        query = person.page.locator(".unit", has_text="{?depth,skip,limit,max_nodes}")
+        expect(query).to_have_text("{?depth,skip,limit,max_nodes}")
+        box = query.bounding_box()
+        assert box is not None
+        assert box["height"] < 30, "it has one line"
+
+
 def test_a_folder_opens_in_place_and_closes_again(person: Person) -> None:
     person.go("/workspace/")
     page = person.page
@@ -149,6 +162,18 @@ def test_a_folder_opens_in_place_and_closes_again(person: Person) -> None:
     assert barriers(page) == []
     fold.click()
     expect(person.row("er")).to_have_count(0)
+
+
+def test_a_child_has_the_columns_of_the_list_on_a_phone_too(visit: Visiting) -> None:
+    with visit(width="phone") as person:
+        person.go("/workspace/")
+        page = person.page
+        page.get_by_role("button", name="Children of .algocline").click()
+        expect(person.row("cards")).to_be_visible()
+        ends = "rows => [...new Set(rows.map(row => Math.round(row.getBoundingClientRect().right)))]"
+        assert len(page.locator("#rows tr").evaluate_all(ends)) == 1
+        shown = "row => [...row.cells].filter(one => one.checkVisibility()).length"
+        assert page.locator("#rows tr[data-depth='1']").first.evaluate(shown) == 3
 
 
 def test_a_tree_is_walked_with_the_arrows_down_to_a_file(person: Person) -> None:

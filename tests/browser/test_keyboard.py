@@ -71,6 +71,18 @@ def test_y_copies_the_uri_of_the_page_or_of_the_row(person: Person) -> None:
         expect(page.get_by_text(re.compile("copied", re.IGNORECASE)).first).to_be_visible()
 
 
+def test_what_a_page_says_is_in_view_and_moves_nothing(person: Person) -> None:
+    person.go("/workspace/lib/long.py")
+    page = person.page
+    page.evaluate("scrollTo(0, 3000)")
+    before = page.locator("#L150").bounding_box()
+    page.keyboard.press("y")
+    said = page.locator("#status")
+    expect(said).to_have_text("Copied workspace:///lib/long.py")
+    expect(said).to_be_in_viewport(ratio=1)
+    assert page.locator("#L150").bounding_box() == before
+
+
 def test_question_mark_shows_every_key_and_escape_hides_it(person: Person) -> None:
     person.go("/workspace/lib")
     page = person.page

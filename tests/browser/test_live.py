@@ -129,6 +129,62 @@ def test_a_folder_shows_files_that_come_and_go(person: Person, desk: Desk) -> No
     expect(person.row("first.txt")).to_have_count(0)
 
 
+def test_a_folder_that_changes_keeps_its_subfolders_open(person: Person, desk: Desk) -> None:
+    put(desk.project / "opened/outer/inner/leaf.txt", "1\n")
+    put(desk.project / "opened/shut/leaf.txt", "1\n")
+    person.go("/workspace/opened")
+    page = person.page
+    page.get_by_role("button", name="Children of outer").click()
+    page.get_by_role("button", name="Children of inner").click()
+    expect(person.row("leaf.txt")).to_have_count(1)
+    page.get_by_role("button", name="Children of inner").focus()
+    listening(person)
+    put(desk.project / "opened/outer/later.txt", "2\n")
+    put(desk.project / "opened/second.txt", "2\n")
+    expect(person.row("second.txt")).to_be_visible()
+    expect(person.row("later.txt")).to_be_visible()
+    expect(person.row("leaf.txt")).to_have_count(1)
+    expect(page.get_by_role("button", name="Children of inner")).to_be_focused()
+    expect(page.get_by_role("button", name="Children of shut")).to_have_attribute("aria-expanded", "false")
+    page.get_by_role("button", name="Children of outer").click()
+    expect(person.row("leaf.txt")).to_have_count(0)
+
+
+def test_a_folder_that_changes_while_a_subfolder_opens_shows_both(person: Person, desk: Desk) -> None:
+    put(desk.project / "opening/sub/leaf.txt", "1\n")
+    person.go("/workspace/opening")
+    page = person.page
+    listening(person)
+    held = person.hold("**/workspace/opening/sub")
+    page.get_by_role("button", name="Children of sub").click()
+    until(lambda: len(held) == 1 or _breathe(person))
+    put(desk.project / "opening/second.txt", "2\n")
+    until(lambda: len(held) == 2 or _breathe(person))  # the new list is about to be shown
+    held[1].continue_()
+    expect(person.row("second.txt")).to_be_visible()
+    expect(person.row("leaf.txt")).to_have_count(1)
+    held[0].continue_()
+    page.wait_for_load_state("networkidle")
+    expect(person.row("leaf.txt")).to_have_count(1)
+    expect(page.locator("#status")).not_to_contain_text("does not answer")
+
+
+def test_a_folder_that_is_closed_while_its_parent_changes_stays_closed(person: Person, desk: Desk) -> None:
+    put(desk.project / "closing/sub/leaf.txt", "1\n")
+    person.go("/workspace/closing")
+    page = person.page
+    listening(person)
+    page.get_by_role("button", name="Children of sub").click()
+    expect(person.row("leaf.txt")).to_be_visible()
+    held = person.hold("**/workspace/closing/sub")
+    put(desk.project / "closing/second.txt", "2\n")
+    until(lambda: len(held) == 1 or _breathe(person))
+    page.get_by_role("button", name="Children of sub").click()
+    held[0].continue_()
+    expect(person.row("second.txt")).to_be_visible()
+    expect(person.row("leaf.txt")).to_have_count(0)
+
+
 def test_a_file_that_goes_away_says_so(person: Person, desk: Desk) -> None:
     person.forgive("status of 404")
     put(desk.project / "leaving.txt", "still here\n")
@@ -225,7 +281,9 @@ def test_a_browser_that_is_not_let_in_any_more_says_what_to_do_and_stops_asking(
         person.forgive("status of 401")
         person.context.clear_cookies()
         put(desk.project / "shut-out.txt", "after\n")
-        expect(person.page.get_by_role("status").first).to_contain_text("carrel open")
+        expect(person.page.get_by_role("status").first).to_have_text(
+            "This browser has no access any more: run `carrel open` for a new link"
+        )
         asked = len(person.requests)
         person.page.evaluate("dispatchEvent(new Event('pageshow'))")
         person.page.evaluate("1")

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import Visiting
 from tests.browser.desk import Desk
 from tests.browser.pages import log_of
 from tests.browser.person import Person
@@ -231,6 +232,16 @@ def test_blame_and_the_past_of_a_file_are_shown(person: Person) -> None:
     assert "Ada" in person.text("main")
     person.go("/workspace/NOTES.md?at=HEAD~1")
     assert "One." in person.text("main")
+    expect(person.page.get_by_role("navigation", name="Views").locator("[aria-current]")).to_have_text("At HEAD~1")
+
+
+def test_blame_leaves_room_for_the_lines_on_a_phone(visit: Visiting) -> None:
+    with visit(width="phone") as person:
+        person.go("/workspace/NOTES.md?blame")
+        line = person.page.locator(".blame").first
+        expect(line.locator(".id")).to_be_visible()
+        expect(line.locator(".who")).to_be_hidden()
+        expect(line).to_contain_text("# Notes")
 
 
 def test_log_lines_show_their_level_and_errors_over_time(person: Person, desk: Desk) -> None:

@@ -228,6 +228,15 @@ def test_a_hit_is_opened_with_the_mouse(person: Person) -> None:
     person.page.wait_for_url("**/workspace/lib/forecast.dart*")
 
 
+def test_what_matches_is_in_view_in_a_narrow_list(visit: Visiting) -> None:
+    with visit(width="phone") as person:
+        type_on(person, "/", "forecast")
+        marks = person.page.locator(OFFERED, has_text="guide.md").locator("mark")
+        expect(marks.first).to_be_visible()
+        inside = "mark => mark.getBoundingClientRect().right <= mark.closest('code').getBoundingClientRect().right"
+        assert marks.first.evaluate(inside)
+
+
 def test_how_many_hits_there_are_is_announced(person: Person) -> None:
     type_on(person, "/", "ForecastView")
     said = person.page.locator("#found-said")
@@ -300,6 +309,30 @@ def test_what_is_found_is_never_html_in_the_list(person: Person) -> None:
     expect(person.page.locator(OFFERED).nth(2)).to_be_visible()
     assert person.page.locator("#found script, #found img, #found svg, #found iframe").count() == 0
     assert person.page.locator("#found").inner_text().count("<") >= 1
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_list_never_has_the_hits_of_an_earlier_query(is_late: bool, person: Person) -> None:
+    """The reader leaves the field before the answer comes, and returns after it, or before it `is_late`."""
+    type_on(person, "/workspace/empty.txt", "Forecast")
+    page = person.page
+    offered = page.locator("#found")
+    expect(page.locator(OFFERED).first).to_contain_text("forecast.dart")
+    held = person.hold("**/-/search?q=Forecastzyzzyva*")
+    with page.expect_request("**/-/search?q=Forecastzyzzyva*"):
+        page.keyboard.insert_text("zyzzyva")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(offered).to_be_hidden()
+    if not is_late:
+        with page.expect_response("**/-/search?q=Forecastzyzzyva*"):
+            held[0].continue_()
+        page.unroute("**/-/search?q=Forecastzyzzyva*")
+    page.keyboard.press("/")
+    assert "forecast.dart" not in (offered.inner_text() if offered.is_visible() else "")
+    if is_late:
+        held[0].continue_()
+    expect(page.locator(OFFERED)).to_have_text([re.compile("^No hits for Forecastzyzzyva")])
 
 
 def test_a_server_that_is_gone_is_said_and_the_search_goes_on_when_it_is_back(person: Person) -> None:

@@ -1,5 +1,7 @@
 """Pages about the server, each also as JSON and Markdown."""
 
+from pathlib import Path
+
 import pytest
 
 from carrel.explorer.about import TITLES
@@ -51,3 +53,35 @@ def test_no_page_shows_a_path_of_the_server(browsed: Browsed) -> None:
     for name in TITLES:
         assert root not in browsed.page(f"/-/{name}")
     assert root not in browsed.page("/")
+
+
+ODD = """
+from carrel.core.provider import Provider
+
+
+class Odd(Provider):
+    name = "odd"
+    schemes = ("odd",)
+
+    def routes(self):
+        return ()
+
+    def health(self):
+        return {"answers": {200: 5, None: 1}}
+
+
+shelf = Odd()
+"""
+
+
+def test_a_plug_in_whose_health_has_keys_that_are_not_text_breaks_no_page(project: Path) -> None:
+    (project / "odd.py").write_text(ODD, "utf-8")
+    browsed = Browsed(project, settings=(("objects.odd", "import", "odd.py:shelf"),))
+    try:
+        page = browsed.page("/-/health")
+        data = browsed.get("/-/health.json", {}).json
+    finally:
+        browsed.close()
+
+    assert "<dt>200</dt><dd>5</dd>" in page
+    assert data["providers"]["odd"]["answers"] == {"200": 5, "None": 1}

@@ -2,6 +2,8 @@
 
 import pytest
 
+from carrel.explorer.searching import _filtered
+from carrel.search.query import Query, QueryFilter, parse
 from tests.support.explorer_desk import Browsed
 
 
@@ -56,3 +58,34 @@ def test_a_query_is_never_html(browsed: Browsed, query: str) -> None:
 def test_a_caller_finds_only_what_they_may_read(guarded: Browsed) -> None:
     assert "README.md" in guarded.page("/-/search?q=garden", caller="all")
     assert "README.md" not in guarded.page("/-/search?q=garden", caller="logs")
+
+
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ("lend book", Query("", words=("lend", "book"))),
+        ('"no such host"', Query("", phrases=("no such host",))),
+        ("/lend|book/", Query("", expression="lend|book")),
+        ("/api/users", Query("", words=("api", "users"))),
+        ('"api users', Query("", words=("api", "users"))),
+        ("lang:python", Query("", filters=(QueryFilter("lang", "python"),))),
+    ],
+)
+@pytest.mark.parametrize("path", ["src/", "my notes/", '"my notes/"'])
+def test_the_field_for_a_path_is_a_filter_beside_every_query(query: str, meant: Query, path: str) -> None:
+    parsed = parse(_filtered(query, path))
+
+    assert parsed.filters == (QueryFilter("path", path.strip('"')), *meant.filters)
+    assert (parsed.words, parsed.phrases, parsed.expression) == (meant.words, meant.phrases, meant.expression)
+    assert parsed.notes == parse(query).notes
+
+
+@pytest.mark.parametrize("path", ["", " ", '"'])
+def test_an_empty_field_for_a_path_is_no_filter(path: str) -> None:
+    assert _filtered("garden", path) == "garden"
+
+
+def test_a_path_with_a_slash_in_the_query_is_narrowed_by_the_field(browsed: Browsed) -> None:
+    page = browsed.page("/-/search?q=%2Fdef%2Fmain&path=lib%2F")
+
+    assert "workspace:///lib/main.py" in page

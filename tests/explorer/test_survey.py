@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.routes import Mounted
@@ -92,3 +94,16 @@ def test_a_caller_with_a_part_gets_its_count_in_time_and_no_word_of_the_rest() -
 
     assert (found.entries, found.is_more) == (1, True)
     assert found.sentences("problems") == []
+
+
+def test_a_health_that_json_cannot_hold_is_reported_as_text() -> None:
+    class Odd(Counted):
+        def health(self) -> dict[Any, object]:
+            return {"answers": {200: 5, None: 1, (1, 2): 3.5}, 7: {"b"}, "since": Path("x"), "is_full": False}
+
+    assert Survey("/root").ask([Mounted(Odd())])["counted"].health == {
+        "answers": {"200": 5, "None": 1, "(1, 2)": 3.5},
+        "7": ["b"],
+        "since": "x",
+        "is_full": False,
+    }

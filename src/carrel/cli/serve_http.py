@@ -45,13 +45,7 @@ def run_http(
     `opens` gets the address of a link that lets a browser in, once the server listens. A `worker` has its socket.
     """
     replica = _replica(desk)
-
-    def close_all() -> None:
-        if replica is not None:
-            replica.close()
-        desk.close()
-
-    close = _once(close_all)
+    close = _once(partial(_close, desk, replica))
     try:
         if worker is not None:
             worker.refuse_processes(desk)
@@ -77,6 +71,12 @@ def run_http(
     finally:
         close()
     return 0
+
+
+def _close(desk: Desk, replica: "Replica | None") -> None:
+    if replica is not None:
+        replica.close()
+    desk.close()
 
 
 def _app(desk: Desk, guard: Guard, visits: Visits, replica: "Replica | None") -> App:

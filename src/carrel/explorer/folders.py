@@ -63,4 +63,4 @@ def plot(folder: str, entries: Sequence[Resource], addresses: Addresses) -> Html
         Bar(short_name(entry.name, folder), entry.size or 0, size(entry.size), addresses.page(entry.uri))
         for entry in sized[:_BARS]
     ]
-    return bars("Size by child", shown)
+    return bars("Size by child", shown, spelled=size)

@@ -198,7 +198,7 @@ class Resources:
         """Return other views of a file: its outline and, where there is git, its history, blame and difference.
 
         A folder has an outline and a history; bytes have a history. A view that is none of these, such as `?at=HEAD~1`,
-        is named by its query. The addresses of its views end in a slash, by which they are known.
+        is named by its query, as "At HEAD~1". The addresses of its views end in a slash, by which they are known.
         """
         bare, query = split_query(uri)
         if not bare.startswith("workspace:"):
@@ -213,7 +213,8 @@ class Resources:
             named += (with_git if is_text else with_git[:1]) if has_git else []
         here = next((piece for piece in (query or "").split("&") if piece.partition("=")[0] in _VIEWS), "")
         if here not in (view for _, view in named):
-            named.append((decode_loosely(here), here))
+            name, _, value = decode_loosely(here).partition("=")
+            named.append((f"{name.capitalize()} {value}".rstrip(), here))
         return [
             {
                 "name": name,

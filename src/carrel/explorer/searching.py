@@ -107,8 +107,12 @@ _NOTHING: Final[dict[str, object]] = {"hits": [], "total": 0, "next": None}
 
 
 def _filtered(query: str, path: str) -> str:
-    """Return a query with the filter by path in it."""
-    return f"{query} path:{path}" if path else query
+    """Return a query with the filter by path in it, where the query cannot swallow it.
+
+    It has no quotation marks: they end the value of a filter.
+    """
+    value = path.replace('"', "").strip()
+    return f'path:"{value}" {query}' if value else query
 
 
 def _list(value: object) -> Sequence[dict[str, object]]:

@@ -1,10 +1,10 @@
 """What the providers report: their number of entries, last change and health. A slow one does not delay a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from carrel.catalog.access import may_list, may_see_all
 from carrel.catalog.routes import Mounted
@@ -69,4 +69,17 @@ class Survey:
             facts = attempt(f"asking {mounted.provider.name}", mounted.provider.health)
         except CarrelError:
             return {"problems": ["failed to report its health; see the server's log"]}
-        return {str(name): without_paths_within(value, self._root) for name, value in facts.items()}
+        return {name: without_paths_within(value, self._root) for name, value in _as_json(facts).items()}
+
+
+def _as_json(facts: Mapping[Any, object]) -> dict[str, object]:
+    """Return facts that JSON can hold: a plug-in may report keys that are not text, and values of any type."""
+    return {str(name): _json_value(value) for name, value in facts.items()}
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, Mapping):
+        return _as_json(value)
+    if isinstance(value, list | tuple | Set):
+        return [_json_value(one) for one in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)

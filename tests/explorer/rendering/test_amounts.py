@@ -2,7 +2,7 @@
 
 import pytest
 
-from carrel.explorer.rendering.amounts import count, size
+from carrel.explorer.rendering.amounts import count, counts, moment, size
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,21 @@ def test_a_size_has_the_largest_unit_that_fits(octets: int | None, shown: str) -
 @pytest.mark.parametrize(("number", "shown"), [(None, ""), (7, "7"), (1_234_567, "1\u202f234\u202f567")])
 def test_thousands_are_set_apart(number: int | None, shown: str) -> None:
     assert count(number) == shown
+
+
+def test_thousands_are_set_apart_in_a_range_of_lines() -> None:
+    assert counts("1-5890") == "1-5\u202f890"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2026-11-18T20:07:58.329Z", "2026-11-18 20:07 UTC"),
+        ("2026-04-01T00:00:00Z", "2026-04-01 00:00 UTC"),
+        ("2026-04-01T00:00:00+02:00", "2026-04-01T00:00:00+02:00"),
+        ("yesterday", "yesterday"),
+        ("", ""),
+    ],
+)
+def test_a_time_in_utc_is_shown_to_the_minute_and_any_other_text_as_it_is(text: str, shown: str) -> None:
+    assert moment(text) == shown

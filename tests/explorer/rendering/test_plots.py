@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carrel.explorer.rendering.amounts import size
 from carrel.explorer.rendering.markup import visible
 from carrel.explorer.rendering.plots import (
     MAX_BARS,
@@ -48,6 +49,12 @@ def test_many_bars_end_in_a_sum() -> None:
 
     assert len(parsed.all("rect")) == MAX_BARS + 1
     assert text_of(parsed.all("tr")[-1]) == "3 more30"
+
+
+def test_a_sum_has_the_unit_of_the_bars() -> None:
+    parsed = read(bars("x", [Bar(f"n{number}", 1_000) for number in range(MAX_BARS + 3)], spelled=size))
+
+    assert text_of(parsed.all("tr")[-1]) == "3 more3.0 kB"
 
 
 def test_nothing_has_no_bars() -> None:

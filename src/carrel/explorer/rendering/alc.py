@@ -56,7 +56,9 @@ def _index(value: object, links: Links) -> Html:
     packages = member(value, "packages")
     listed = [one for one in packages if is_object(one)] if isinstance(packages, list) else []
     rows = [_index_row(one, links) for one in listed[:MAX_ROWS]]
-    head = element("tr", *(element("th", name, scope="col") for name in ("Package", "Version", "Kind", "What it does")))
+    head = element(
+        "tr", *(element("th", name, scope="col") for name in ("Package", "Version", "Category", "What it does"))
+    )
     table = element("table", element("thead", head), element("tbody", *rows), class_="data")
     more = (
         [note(f"{amounts.count(len(listed) - MAX_ROWS)} more packages are not shown.")]
@@ -80,7 +82,7 @@ def _card(value: object, links: Links) -> Html:
         ("Card", text_in(value, "card_id")),
         ("Package", link(f"alc://packages/{quote(package, '')}/meta", links, package) if is_name else package),
         ("Model", text_in(value, "model", "id")),
-        ("Created", text_in(value, "created_at")),
+        ("Created", amounts.moment(text_in(value, "created_at"))),
     ]
     stats = member(value, "stats")
     if isinstance(stats, Members):

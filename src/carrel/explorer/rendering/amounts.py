@@ -1,9 +1,11 @@
-"""Amounts for people: numbers of bytes, and counts."""
+"""Amounts and times for people: numbers of bytes, counts, moments in UTC."""
 
+import re
 from typing import Final
 
 _STEP: Final = 1_000
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d{1,9})?)?Z", re.ASCII)
 
 
 def size(octets: int | None) -> str:
@@ -19,3 +21,14 @@ def size(octets: int | None) -> str:
 def count(number: int | None) -> str:
     """Return a number for people, with thin spaces between thousands."""
     return "" if number is None else f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def counts(text: str) -> str:
+    """Return a text with its numbers as `count` spells them, such as a range of lines."""
+    return re.sub(r"\d{1,18}", lambda found: count(int(found[0])), text)
+
+
+def moment(text: str) -> str:
+    """Return a time of ISO 8601 in UTC for people, to the minute; any other text as it is."""
+    found = _MOMENT.fullmatch(text)
+    return f"{found[1]} {found[2]} UTC" if found else text

@@ -43,7 +43,7 @@ def sizes(content: Content, links: Links) -> Html:
         for child in children
         if found and child and child[3] and not child[1]
     ]
-    return bars("Size by child", things) if len(things) > 1 else Html("")
+    return bars("Size by child", things, spelled=size) if len(things) > 1 else Html("")
 
 
 def _label(child: re.Match[str]) -> str:

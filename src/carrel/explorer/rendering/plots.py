@@ -5,7 +5,7 @@ come from the style sheet by class, so that a strict policy needs no exception.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -46,8 +46,11 @@ class Columns(Value, frozen=True):
 # Sizes
 
 
-def bars(title: str, things: Iterable[Bar], what: str = "Size") -> Html:
-    """Return things with bars as long as their sizes, the largest first; the last row is the sum of the rest."""
+def bars(title: str, things: Iterable[Bar], what: str = "Size", spelled: Callable[[int], str] = amounts.count) -> Html:
+    """Return things with bars as long as their sizes, the largest first.
+
+    The last row is the sum of the rest, as `spelled` by the function for sizes.
+    """
     ordered = sorted(things, key=lambda bar: (-bar.value, bar.label))
     if not ordered:
         return Html("")
@@ -56,7 +59,7 @@ def bars(title: str, things: Iterable[Bar], what: str = "Size") -> Html:
     rows = [_bar(bar, most) for bar in shown]
     if rest:
         left = sum(bar.value for bar in rest)
-        rows.append(_bar(Bar(f"{amounts.count(len(rest))} more", left, amounts.count(left)), most))
+        rows.append(_bar(Bar(f"{amounts.count(len(rest))} more", left, spelled(left)), most))
     names = (("Name", None), (what, "right"), ("Relative size", None))
     head = element("tr", *(element("th", name, scope="col", class_=class_) for name, class_ in names))
     table = element("table", element("caption", title), element("thead", head), element("tbody", *rows))

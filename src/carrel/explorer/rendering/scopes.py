@@ -116,8 +116,8 @@ def render_scope(content: Content, links: Links) -> Html:
         ("Status", badge(text_in(scope, "status"))),
         ("Parent", _to(parent, links) if parent else Html("")),
         ("Other aliases", ", ".join(others)),
-        ("Created", text_in(scope, "createdAt")),
-        ("Changed", text_in(scope, "updatedAt")),
+        ("Created", amounts.moment(text_in(scope, "createdAt"))),
+        ("Changed", amounts.moment(text_in(scope, "updatedAt"))),
         ("Tree", link(f"scopes://tree/{alias}?depth={MAX_DEPTH}", links)),
     )
     about = text_in(scope, "description")

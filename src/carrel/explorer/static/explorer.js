@@ -6,7 +6,7 @@
   const status = document.getElementById("status");
   const keys = document.getElementById("keys");
   const isSearch = body.dataset.page === "search";
-  const SHUT_OUT = "This browser is not let in any more: run `carrel open` for a new link";
+  const SHUT_OUT = "This browser has no access any more: run `carrel open` for a new link";
   let clearing = 0;
 
   function say(text, seconds) {
@@ -116,51 +116,88 @@
     return found;
   }
 
+  const titleOf = (head) => head.textContent;
+
   // Another folder may have other columns: a child gets those of this table
-  function child(theirs, names, columns, depth) {
+  function child(theirs, names, heads, depth) {
     const row = document.createElement("tr");
     row.dataset.depth = depth;
     row.style.setProperty("--depth", depth);
     const cells = [...theirs.cells];
-    for (const [at, column] of columns.entries()) {
-      row.append(cells[names.indexOf(column)] || document.createElement("td"));
-      if (!at) row.cells[0].classList.add("name");
+    for (const head of heads) {
+      const empty = document.createElement("td");
+      empty.className = head.className;
+      row.append(cells[names.indexOf(titleOf(head))] || empty);
     }
+    row.cells[0].classList.add("name");
     return row;
   }
 
-  async function toggle(row) {
-    const opens = !isOpen(row);
-    row.querySelector(".fold").setAttribute("aria-expanded", String(opens));
-    if (!opens) { for (const one of below(row)) one.remove(); return; }
+  function fold(row) {
+    row.querySelector(".fold").setAttribute("aria-expanded", "false");
+    for (const one of below(row)) one.remove();
+  }
+
+  function unfold(row, rows) {
+    row.querySelector(".fold").setAttribute("aria-expanded", "true");
+    row.after(...rows);
+  }
+
+  // The rows of the children of a folder, with the columns of its table; null if its page has no list
+  async function childrenOf(row) {
+    const heads = [...row.closest("table").querySelectorAll("th")];
+    const depth = depthOf(row) + 1;
     const link = row.querySelector("a.go");
+    const answer = await fetch(link.href, { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const table = page.getElementById("rows");
+    if (!table) return null;
+    const names = table.tHead ? [...table.querySelectorAll("th")].map(titleOf) : ["name"];
+    const rows = [...table.tBodies[0].rows].map((one) => child(one, names, heads, depth));
+    if (page.querySelector("a[rel=next]")) {
+      const more = document.createElement("tr");
+      more.append(document.createElement("td"));
+      const all = document.createElement("a");
+      all.className = "go";
+      all.href = link.href;
+      all.dataset.uri = link.dataset.uri;
+      all.textContent = "All of " + link.textContent;
+      more.cells[0].append(all);
+      rows.push(child(more, ["name"], heads, depth));
+    }
+    return rows;
+  }
+
+  async function toggle(row) {
+    if (isOpen(row)) { fold(row); return; }
+    unfold(row, []);
+    const isWanted = () => row.isConnected && isOpen(row) && !below(row).length;
     try {
-      const answer = await fetch(link.href, { headers: { Accept: "text/html" } });
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const table = page.getElementById("rows");
-      if (!isOpen(row) || below(row).length) return;
-      if (!table) { location.assign(link.href); return; }
-      const titles = (one) => [...one.querySelectorAll("th")].map((head) => head.textContent);
-      const names = table.tHead ? titles(table) : ["name"];
-      const columns = titles(row.closest("table"));
-      const rows = [...table.tBodies[0].rows].map((one) => child(one, names, columns, depthOf(row) + 1));
-      const rest = page.querySelector("a[rel=next]");
-      if (rest) {
-        const more = document.createElement("tr");
-        more.append(document.createElement("td"));
-        const all = document.createElement("a");
-        all.className = "go";
-        all.href = link.href;
-        all.dataset.uri = link.dataset.uri;
-        all.textContent = "All of " + link.textContent;
-        more.cells[0].append(all);
-        rows.push(child(more, ["name"], columns, depthOf(row) + 1));
-      }
-      row.after(...rows);
+      const rows = await childrenOf(row);
+      if (!isWanted()) return;
+      if (!rows) { location.assign(row.querySelector("a.go").href); return; }
+      unfold(row, rows);
       reveal();
     } catch {
-      row.querySelector(".fold").setAttribute("aria-expanded", "false");
+      if (!isWanted()) return;
+      fold(row);
       say("The server does not answer", 4);
+    }
+  }
+
+  // Open in a new list what is open in the shown one. The reader may open and close folders meanwhile
+  async function reopen(fresh) {
+    const uriOf = (row) => row.querySelector("a.go").dataset.uri;
+    const folders = (place) => [...place.querySelectorAll("#rows tr")].filter((row) => row.querySelector(".fold"));
+    const gone = new Set();
+    for (;;) {
+      const open = new Set(folders(document.getElementById("live")).filter(isOpen).map(uriOf));
+      for (const row of folders(fresh)) if (isOpen(row) && !open.has(uriOf(row))) fold(row);
+      const row = folders(fresh).find((one) => !isOpen(one) && open.has(uriOf(one)) && !gone.has(uriOf(one)));
+      if (!row) return;
+      const rows = await childrenOf(row);
+      if (rows) unfold(row, rows);
+      else gone.add(uriOf(row));
     }
   }
 
@@ -178,6 +215,7 @@
   let isAsking = false;
   let typed = 0;
   let offered = null;
+  let listed = "";
   let active = -1;
 
   function wanted() {
@@ -200,6 +238,7 @@
       if (!hits) { sent = ""; say(answer.status === 401 ? SHUT_OUT : "The search does not answer: " + answer.status, 4); return; }
       if (isSearch) showHits(page, hits, address);
       else if (document.activeElement === box && box.value.trim()) offer(hits, address);
+      else sent = ""; // the list has the hits of an earlier query
     } catch {
       sent = "";
       say("The server does not answer", 4);
@@ -239,6 +278,12 @@
     return [...hit.querySelectorAll(".context span")].reduce((best, one) => best && marked(best) >= marked(one) ? best : one, null);
   }
 
+  // A narrow list cuts the end of a line off: what is marked stands near its start
+  function showMark(code) {
+    const before = code.firstChild;
+    if (before.nodeType === Node.TEXT_NODE && before.length > 24) before.data = "…" + before.data.slice(-16);
+  }
+
   function offer(hits, address) {
     if (!offered) {
       offered = document.createElement("div");
@@ -255,12 +300,13 @@
       const name = document.createElement("b");
       name.textContent = hit.textContent;
       const code = document.createElement("code");
-      if (line) { code.append(...line.cloneNode(true).childNodes); code.title = line.textContent; }
+      if (line) { code.append(...line.cloneNode(true).childNodes); code.title = line.textContent; showMark(code); }
       return option(hit.getAttribute("href"), [name, " ", hit.nextElementSibling, code], at);
     });
     const outcome = hits.querySelector("p").textContent;
     rows.push(option(address, [rows.length ? outcome + " · open the search page" : outcome], rows.length));
     offered.replaceChildren(...rows);
+    listed = address;
     offered.hidden = false;
     choose(-1);
     announce(hits);
@@ -302,7 +348,9 @@
       typed = setTimeout(find, 60);
     });
     box.addEventListener("focus", () => {
-      if (offered && box.value.trim() && sent === wanted()) offered.hidden = false;
+      if (isSearch || !box.value.trim()) return;
+      if (offered && listed === wanted()) offered.hidden = false;
+      else find();
     });
     box.form.addEventListener("focusout", (event) => {
       if (!isSearch && !box.form.contains(event.relatedTarget)) withdraw();
@@ -363,10 +411,14 @@
       const fresh = page.getElementById("live");
       const old = document.getElementById("live");
       if (!answer.ok || !fresh || !old) { say("This changed, and is not served any more: " + answer.status, 0); return; }
+      await reopen(fresh);
       known = answer.headers.get("etag") || "";
       const follows = atEnd();
-      const focused = document.activeElement && document.activeElement.dataset.uri;
+      const at = document.activeElement;
+      const focused = at && (at.dataset.uri || at.closest("#rows tr")?.querySelector("a.go")?.dataset.uri);
+      const isFold = at && at.matches(".fold");
       old.replaceWith(fresh);
+      reveal();
       for (const part of ["details.model", ".facts-line"]) {
         const mine = document.querySelector(part);
         const theirs = page.querySelector(part);
@@ -374,7 +426,8 @@
         if (mine.open) theirs.open = true;
         mine.replaceWith(theirs);
       }
-      if (focused) { const row = rows().find((one) => one.dataset.uri === focused); if (row) row.focus(); }
+      const row = focused && rows().find((one) => one.dataset.uri === focused);
+      if (row) (isFold && row.closest("tr").querySelector(".fold") || row).focus();
       const isLog = fresh.querySelector(".log");
       if (isLog && follows) scrollTo({ top: document.documentElement.scrollHeight });
       say(isLog ? "New lines at " + new Date().toLocaleTimeString() : "This changed at " + new Date().toLocaleTimeString() + "; the page shows it as it is now", isLog ? 3 : 0);

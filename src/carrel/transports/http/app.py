@@ -299,8 +299,6 @@ def runner(
     import_uvicorn()  # only to serve; the application does not need it
     import uvicorn
 
-    from carrel.transports.http.wire import Wire
-
     class Runner(uvicorn.Server):
         """Ends the streams first: uvicorn waits for them."""
 
@@ -320,18 +318,25 @@ def runner(
             app.end()
             await super().shutdown(sockets)
 
-    return Runner(
-        uvicorn.Config(
-            app,
-            http=Wire,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
+    return Runner(_configuration(app))
+
+
+def _configuration(app: App) -> "uvicorn.Config":
+    """Return the configuration of uvicorn: our connections, no log, and no header of its own."""
+    import uvicorn
+
+    from carrel.transports.http.wire import Wire
+
+    return uvicorn.Config(
+        app,
+        http=Wire,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
     )
 
 
