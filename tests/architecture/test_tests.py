@@ -145,7 +145,6 @@ TESTED_THROUGH = {
     "protocol/wire_errors server/dispatch server/notifications",
     "testing/test_contract.py": "testing/harness",
     "stores/test_feed.py": "stores/migrations/m0004_sessions stores/session_registry",
-    "transports/http/test_shared_sessions.py": "app/replica",
     "transports/http/test_stored_tokens.py": "stores/migrations/m0005_tokens stores/token_table",
     "transports/http/test_jwt.py": "transports/http/fetch",
     "transports/http/test_mcp.py": "protocol/headers transports/http/sse",

@@ -596,6 +596,77 @@ def test_what_another_server_changed_does_not_wait_for_a_comparison_of_everythin
         shelf.permits.release(100)
 
 
+def remembered(watcher: Watcher) -> set[str]:
+    """Return the reported URIs that the watcher keeps for the next poll."""
+    return {uri for one in watcher._watched_providers.values() for uri in one.first}
+
+
+def test_nothing_that_another_server_changes_is_remembered_while_nobody_is_subscribed() -> None:
+    watcher = watcher_of(Counted("a", {"1": "one"}))
+    for number in range(100):
+        watcher.look_again("a", frozenset({f"a:///{number}"}))
+
+    assert remembered(watcher) == set()
+
+
+def test_of_what_another_server_changes_only_subscribed_uris_are_remembered(listen: Listen) -> None:
+    class Hanging(Counted):
+        is_slow = False
+        begun, gate = threading.Event(), threading.Event()
+
+        def fingerprint(self, uri: str) -> str | None:
+            if self.is_slow:
+                self.begun.set()
+                assert self.gate.wait(PATIENCE_S)
+            return super().fingerprint(uri)
+
+    shelf, other = Hanging("a", {"1": "one", "2": "two"}), Counted("b", {"1": "one"})
+    watcher = Watcher(Catalog([shelf, other]), poll_s=3_600)
+    ear = listen(watcher, "a:///1", "a:///2", "b:///1")
+    shelf.put("1", "changed")
+    watcher.look_again("a")
+    assert ear.next() == "a:///1"  # the watcher has begun
+    shelf.is_slow = True
+    try:
+        watcher.look_again("a")
+        assert shelf.begun.wait(PATIENCE_S)
+        watcher.look_again("a", frozenset({"a:///1", "a:///2", "a:///3", "b:///1"}))
+
+        assert remembered(watcher) == {"a:///1", "a:///2"}
+    finally:
+        shelf.gate.set()
+
+
+def test_what_was_remembered_is_forgotten_with_the_last_subscription() -> None:
+    class Hanging(Counted):
+        is_slow = False
+        begun, gate = threading.Event(), threading.Event()
+
+        def list_fingerprint(self) -> str:
+            if self.is_slow:
+                self.begun.set()
+                assert self.gate.wait(PATIENCE_S)
+            return super().list_fingerprint()
+
+    shelf = Hanging("a", {"1": "one"})
+    watcher = Watcher(Catalog([shelf]), poll_s=3_600)
+    ear = Ear()
+    subscription = watcher.subscribe(ear, ["a:///1"], list_changes=True)
+    subscription.start()
+    shelf.put("1", "changed")
+    watcher.look_again("a")
+    assert ear.next() == "a:///1"  # the watcher has begun
+    shelf.is_slow = True
+    watcher.look_again("a")
+    assert shelf.begun.wait(PATIENCE_S)
+    watcher.look_again("a", frozenset({"a:///1"}))
+    subscription.close()
+    shelf.gate.set()
+    watcher.close()
+
+    assert remembered(watcher) == set()
+
+
 def test_a_subscription_to_a_uri_that_breaks_leaves_nothing_behind() -> None:
     class Broken(Counted):
         def fingerprint(self, uri: str) -> str | None:

@@ -58,9 +58,8 @@ class Replica:
     def _hear(self, changes: "OutboxChanges") -> None:
         """Notify the clients of this server of what another one changed."""
         changed = set(STORED) if changes.is_all else {scheme for scheme, _ in changes.uris}
-        first = frozenset(uri for _, uri in changes.uris)
         for scheme in changed.intersection(STORED):
-            self._watcher.look_again(scheme, first)
+            self._watcher.look_again(scheme, frozenset(uri for its, uri in changes.uris if its == scheme))
         self.sessions.hear(changes)
 
     def follow_tokens(self, tokens: "StoredTokens") -> None:

@@ -138,6 +138,10 @@ class SubscribedUris(Generic[Listener]):
             if subscribed.mounted.provider.name == owner and (with_evented or uri in self._polled)
         }
 
+    def polled(self, owner: str, uris: Iterable[str]) -> list[str]:
+        """Return those of some URIs that are subscribed and polled, and belong to this provider."""
+        return [uri for uri in uris if uri in self._polled and self._by_uri[uri].mounted.provider.name == owner]
+
     def polled_owners(self) -> set[str]:
         """Return the names of the providers that must be polled."""
         return {self._by_uri[uri].mounted.provider.name for uri in self._polled}

@@ -81,7 +81,7 @@ class _WatchedProvider:
         self.provider = provider
         self.is_running = False
         self.is_due = False
-        self.first: frozenset[str] = frozenset()
+        self.first: set[str] = set()
         self.has_begun = False
         self.has_events = False
         self.stop: Callable[[], None] | None = None
@@ -262,7 +262,9 @@ class Watcher:
             if scheme in mounted.provider.schemes:
                 one = self._watched(mounted.provider)
                 with self._changed:
-                    one.is_due, one.first = True, one.first | first
+                    one.is_due = True
+                    if self._subscriptions:
+                        one.first.update(self._uris.polled(mounted.provider.name, first))
                 self._visit(one)
 
     def wake(self) -> None:
@@ -353,11 +355,13 @@ class Watcher:
             if one.has_begun and not self._subscriptions:
                 stop, one.stop = one.stop, None
                 one.has_begun = one.has_events = False
+                one.first.clear()
                 self._lists.forget_early(one.provider.name)
                 if stop is not None:
                     return stop
             if self._subscriptions and not one.has_begun:
                 one.has_begun, one.is_due = True, False
+                one.first.clear()
                 return partial(self._begin, one)
             if self._subscriptions and one.is_due:
                 one.is_due = False
@@ -405,7 +409,7 @@ class Watcher:
     def _reported_first(self, one: _WatchedProvider, left: dict[str, str | None]) -> dict[str, str | None]:
         """Put what another server has changed before the rest, which takes long if there is much of it."""
         with self._changed:
-            reported, one.first = one.first, frozenset()
+            reported, one.first = one.first, set()
             if not reported:
                 return left
             known = self._uris.of(one.provider.name, with_evented=False)
