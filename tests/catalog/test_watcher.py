@@ -3,7 +3,7 @@
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from time import monotonic
+from time import monotonic, thread_time
 
 import pytest
 
@@ -566,7 +566,10 @@ def test_what_another_server_changed_is_compared_first_and_reported_at_once(list
         shelf.gate.set()
 
 
-def test_what_another_server_changed_does_not_wait_for_a_comparison_of_everything(listen: Listen) -> None:
+@pytest.mark.parametrize("compared", [(), ("a:///3",)], ids=["not compared yet", "compared already"])
+def test_what_another_server_changed_does_not_wait_for_a_comparison_of_everything(
+    listen: Listen, compared: tuple[str, ...]
+) -> None:
     class Slow(Counted):
         is_slow = False
         begun, permits = threading.Event(), threading.Semaphore(0)
@@ -585,7 +588,7 @@ def test_what_another_server_changed_does_not_wait_for_a_comparison_of_everythin
     assert ear.next() == "a:///1"  # the watcher has begun
     shelf.is_slow = True
     try:
-        watcher.look_again("a")
+        watcher.look_again("a", frozenset(compared))
         assert shelf.begun.wait(PATIENCE_S)
         shelf.put("3", "changed")
         watcher.look_again("a", frozenset({"a:///3"}))
@@ -594,6 +597,51 @@ def test_what_another_server_changed_does_not_wait_for_a_comparison_of_everythin
         assert ear.next() == "a:///3"
     finally:
         shelf.permits.release(100)
+
+
+def test_the_rest_and_the_list_are_compared_while_changes_of_other_servers_keep_arriving(listen: Listen) -> None:
+    class Busy(Counted):
+        is_busy = False
+
+        def fingerprint(self, uri: str) -> str | None:
+            if self.is_busy and uri.endswith("1"):
+                watcher.look_again("a", frozenset({uri}))
+            return super().fingerprint(uri)
+
+    shelf = Busy("a", {"1": "one", "2": "two"})
+    watcher = Watcher(Catalog([shelf]), poll_s=3_600)
+    ear = listen(watcher, "a:///1", "a:///2", list_changes=True)
+    shelf.put("1", "changed")
+    watcher.look_again("a")
+    assert ear.next() == "a:///1"  # the watcher has begun
+    shelf.is_busy = True
+    try:
+        shelf.put("2", "changed")
+        shelf.put("3", "new")
+        watcher.look_again("a", frozenset({"a:///1"}))
+
+        assert {ear.next(), ear.next()} == {"a:///2", LIST}
+    finally:
+        shelf.is_busy = False
+
+
+def test_the_cost_of_a_comparison_does_not_grow_with_the_number_of_uris() -> None:
+    class Quick(Watcher):
+        def _look(self, uri: str, before: str | None) -> str | None:
+            return before
+
+    def cost_of_one(number: int) -> float:
+        catalog = Catalog([Counted("a")])
+        watcher = Quick(catalog)
+        nobody = Subscription(watcher, Ear())
+        for count in range(number):
+            watcher._uris.add(nobody, f"a:///{count}", catalog.mounted[0], "one", set())
+        one = watcher._watched(catalog.mounted[0].provider)
+        began = thread_time()
+        watcher._look_at_all(one, 0.0, with_evented=False)
+        return (thread_time() - began) / number
+
+    assert min(cost_of_one(80_000) for _ in range(3)) < 3 * min(cost_of_one(5_000) for _ in range(3))
 
 
 def remembered(watcher: Watcher) -> set[str]:

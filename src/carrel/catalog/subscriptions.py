@@ -103,6 +103,11 @@ class SubscribedUris(Generic[Listener]):
         subscribed = self._by_uri.get(uri)
         return () if subscribed is None else subscribed.listeners
 
+    def fingerprint(self, uri: str) -> str | None:
+        """Return the last fingerprint of a URI; None if it had none, or is not subscribed."""
+        subscribed = self._by_uri.get(uri)
+        return None if subscribed is None else subscribed.fingerprint
+
     def is_evented(self, uri: str) -> bool:
         """Return whether the provider reports changes of a URI itself."""
         return uri not in self._polled

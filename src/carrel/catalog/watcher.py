@@ -8,6 +8,7 @@ subscriber uses no more memory.
 """
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -81,7 +82,7 @@ class _WatchedProvider:
         self.provider = provider
         self.is_running = False
         self.is_due = False
-        self.first: set[str] = set()
+        self.first: OrderedDict[str, None] = OrderedDict()
         self.has_begun = False
         self.has_events = False
         self.stop: Callable[[], None] | None = None
@@ -264,7 +265,7 @@ class Watcher:
                 with self._changed:
                     one.is_due = True
                     if self._subscriptions:
-                        one.first.update(self._uris.polled(mounted.provider.name, first))
+                        one.first.update(dict.fromkeys(self._uris.polled(mounted.provider.name, first)))
                 self._visit(one)
 
     def wake(self) -> None:
@@ -393,27 +394,33 @@ class Watcher:
 
     def _look_at_all(self, one: _WatchedProvider, began: float, *, with_evented: bool) -> None:
         """Compare the subscribed URIs of a provider, and notify of each change as soon as it is found."""
-        with self._changed:
-            left = self._uris.of(one.provider.name, with_evented=with_evented)
-        while left := self._reported_first(one, left):
-            uri, before = next(iter(left.items()))
-            del left[uri]
-            with self._changed:
-                # To the end: if this one breaks the poll, the next poll begins with the others.
-                is_wanted = self._uris.move_to_end(uri)
-            if is_wanted and self._look(uri, before) != before:
+        for uri, before in self._in_turn(one, with_evented=with_evented):
+            if self._look(uri, before) != before:
                 self._trace(uri)
                 with self._changed:
                     self._schedule_changed(uri, began)
 
-    def _reported_first(self, one: _WatchedProvider, left: dict[str, str | None]) -> dict[str, str | None]:
-        """Put what another server has changed before the rest, which takes long if there is much of it."""
+    def _in_turn(self, one: _WatchedProvider, *, with_evented: bool) -> Iterator[tuple[str, str | None]]:
+        """Yield the subscribed URIs of a provider with their last fingerprints.
+
+        What another server has changed comes before the rest, which takes long if there is much of it. But if it was
+        yielded before, it comes after one more of the rest, which would never end otherwise.
+        """
         with self._changed:
-            reported, one.first = one.first, set()
-            if not reported:
-                return left
-            known = self._uris.of(one.provider.name, with_evented=False)
-        return {uri: known[uri] for uri in known if uri in reported} | left
+            left = OrderedDict(self._uris.of(one.provider.name, with_evented=with_evented))
+        may_repeat = True
+        while left:
+            with self._changed:
+                uri = next(iter(one.first), None)
+                if uri is None or not (uri in left or may_repeat):
+                    uri = next(iter(left))
+                one.first.pop(uri, None)
+                may_repeat = uri in left
+                before = left.pop(uri) if uri in left else self._uris.fingerprint(uri)
+                # To the end: if this one breaks the poll, the next poll begins with the others.
+                is_wanted = self._uris.move_to_end(uri)
+            if is_wanted:
+                yield uri, before
 
     def _compare_list_of(self, provider: Provider) -> None:
         """Compare the list of a provider that does not report changes, if any subscription includes lists."""
