@@ -1,14 +1,18 @@
 """A replica that was told to end: it says so to balancers, and cuts off no request that comes at this moment."""
 
+import asyncio
 import http.client
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import uvicorn
 
 from carrel.catalog.catalog import Catalog
 from carrel.server.server import Server
+from carrel.transports.http import app as http_app
 from carrel.transports.http.app import App, bind, runner
 from carrel.transports.http.session_seal import SessionSeal
 from carrel.transports.http.shared_sessions import SharedSessions
@@ -20,15 +24,20 @@ DRAIN_S = 10 * PATIENCE_S
 """Longer than any test: each of them ends it."""
 
 
+def application(*, is_replica: bool = True) -> App:
+    """Make the application of a replica, or of a server alone."""
+    shared = SharedSessions(SessionSeal(b"a key that all replicas share")) if is_replica else None
+    return App(Server(Catalog([Shelf("a", {"1": "one"})])), OPEN, PATIENCE_S, shared=shared)
+
+
 class RunningReplica:
     """A replica that serves on a thread, and how to end it."""
 
-    def __init__(self, *, is_replica: bool = True) -> None:
-        shared = SharedSessions(SessionSeal(b"a key that all replicas share")) if is_replica else None
-        app = App(Server(Catalog([Shelf("a", {"1": "one"})])), OPEN, PATIENCE_S, shared=shared)
+    def __init__(self, *, is_replica: bool = True, loop: str = "auto") -> None:
         taken = bind("127.0.0.1", 0)
         self.port: int = taken.getsockname()[1]
-        self.server: uvicorn.Server = runner(app, drain_s=DRAIN_S)
+        self.server: uvicorn.Server = runner(application(is_replica=is_replica), drain_s=DRAIN_S)
+        self.server.config.loop = loop
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [taken]}, daemon=True)
         self.thread.start()
         until(lambda: self.server.started)
@@ -96,3 +105,81 @@ def test_a_server_alone_does_not_wait() -> None:
     replica.thread.join(PATIENCE_S)
 
     assert not replica.thread.is_alive()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_replica_ends_without_a_traceback_on_every_event_loop(loop: str, caplog: pytest.LogCaptureFixture) -> None:
+    replica = RunningReplica(loop=loop)
+
+    replica.stop()  # an exception on its thread fails the test
+
+    assert [record.message for record in caplog.records if record.exc_info] == []
+    with pytest.raises(ConnectionRefusedError), closing(replica.connect()) as connection:
+        connection.connect()
+
+
+def drain(listening: socket.socket) -> None:
+    """Drain and end a replica whose connections all wait to be accepted."""
+    server = runner(application(), drain_s=0.0)
+
+    async def ended() -> None:
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        server.servers = []
+        await asyncio.wait_for(server.shutdown([listening]), PATIENCE_S)
+
+    asyncio.run(ended())
+
+
+def begin_of_answer(client: socket.socket) -> bytes:
+    try:
+        return client.recv(12)
+    except ConnectionResetError:
+        return b"reset"
+
+
+def queue_of(kind: type[socket.socket]) -> socket.socket:
+    with bind("127.0.0.1", 0) as taken:
+        made = kind(fileno=taken.detach())
+    made.setblocking(False)
+    return made
+
+
+def test_a_dead_connection_among_the_last_ones_costs_the_others_no_answer() -> None:
+    dead: list[socket.socket] = []
+
+    class Dying(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            accepted, address = super().accept()
+            if not dead:
+                dead.append(accepted)
+                accepted.close()
+            return accepted, address
+
+    listening = queue_of(Dying)
+    clients = [socket.create_connection(listening.getsockname(), PATIENCE_S) for _ in range(3)]
+    for client in clients:
+        client.sendall(b"GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+    drain(listening)
+
+    assert [begin_of_answer(client) for client in clients[1:]] == [b"HTTP/1.1 503"] * 2
+    for client in clients:
+        client.close()
+
+
+def test_the_last_connections_are_accepted_at_once_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients: list[socket.socket] = []
+
+    class Endless(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            clients.append(socket.create_connection(self.getsockname(), PATIENCE_S))
+            return super().accept()
+
+    monkeypatch.setattr(http_app, "_QUEUE", 8)
+
+    drain(queue_of(Endless))
+
+    assert len(clients) == 8
+    for client in clients:
+        client.close()

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _HEALTH: Final = b"/-/health"
 _READY: Final = b"/-/ready"
 _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
+_QUEUE: Final = 2_048
+"""Maximum number of connections that wait to be accepted."""
 _GRACE_S: Final = 1
 DRAIN_S: Final = 0.5
 """How long a replica still takes requests after a signal: none is cut off because it came at this moment."""
@@ -259,7 +261,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))
-        taken.listen(2_048)
+        taken.listen(_QUEUE)
     except OSError as error:
         taken.close()
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another port") from None
@@ -346,30 +348,41 @@ async def _drain(server: "uvicorn.Server", app: App, sockets: list[socket.socket
 
     app.announce_end()
     server.server_state.default_headers.append(CLOSE)
-    until = monotonic() + seconds
-    while monotonic() < until and not server.force_exit:  # noqa: ASYNC110 uvicorn has a flag, not an event
+    began = monotonic()
+    while monotonic() < began + seconds and not server.force_exit:  # noqa: ASYNC110 uvicorn has a flag, not an event
         await asyncio.sleep(0.05)
+    copies = [listening.dup() for listening in sockets]
+    for one in server.servers:
+        one.close()  # before its socket: asyncio needs the descriptor for this
     for listening in sockets:
-        with listening.dup() as last:
-            listening.close()
-            await _accept_last(server, last)
+        listening.close()
+    await _hand_over(server, [accepted for copy in copies for accepted in _accept_last(copy)])
     await asyncio.sleep(_LAST_S)
 
 
-async def _accept_last(server: "uvicorn.Server", listening: socket.socket) -> None:
-    """Accept the connections that wait, so that none is reset when the socket is closed right after."""
+def _accept_last(listening: socket.socket) -> list[socket.socket]:
+    """Accept the connections that wait, and close the socket at once: what waits then is reset."""
+    accepted = []
+    with listening, suppress(OSError):  # none waits
+        for _ in range(_QUEUE):
+            with suppress(ConnectionError):  # only this one is gone
+                accepted.append(listening.accept()[0])
+    return accepted
+
+
+async def _hand_over(server: "uvicorn.Server", accepted: list[socket.socket]) -> None:
+    """Serve connections that were accepted here."""
     from carrel.transports.http.wire import Wire
 
     def connection() -> Wire:
         return Wire(server.config, server.server_state, server.lifespan.state)
 
-    for one in server.servers:
-        one.close()
-    with suppress(OSError):  # none waits
-        while True:
-            accepted, _ = listening.accept()
-            accepted.setblocking(False)
-            await asyncio.get_running_loop().connect_accepted_socket(connection, accepted)
+    for one in accepted:
+        try:
+            one.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(connection, one)
+        except OSError:  # only this one is gone
+            one.close()
 
 
 def serve(
