@@ -2,7 +2,11 @@
 
 import asyncio
 import http.client
+import signal
 import socket
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -183,3 +187,46 @@ def test_the_last_connections_are_accepted_at_once_and_not_without_end(monkeypat
     assert len(clients) == 8
     for client in clients:
         client.close()
+
+
+SERVING = textwrap.dedent(
+    """
+    from carrel.catalog.catalog import Catalog
+    from carrel.server.server import Server
+    from carrel.transports.http.app import App, bind, serve
+    from carrel.transports.http.session_seal import SessionSeal
+    from carrel.transports.http.shared_sessions import SharedSessions
+    from tests.support.http_asking import OPEN
+    from tests.support.memory_provider import Shelf
+
+    shelf = Shelf("a", {"large": "x" * 8_000_000})
+    shared = SharedSessions(SessionSeal(b"a key that all replicas share"))
+    listening = bind("127.0.0.1", 0)
+    app = App(Server(Catalog([shelf], max_bytes=10_000_000)), OPEN, shared=shared)
+    serve(
+        app,
+        listening,
+        close=lambda: print("closed", flush=True),
+        on_ready=lambda: print(listening.getsockname()[1], flush=True),
+    )
+    """
+)
+
+
+@pytest.mark.slow
+def test_a_replica_whose_client_does_not_read_is_closed_before_it_is_ended_by_force() -> None:
+    with (
+        subprocess.Popen([sys.executable, "-c", SERVING], stdout=subprocess.PIPE, text=True) as server,
+        closing(socket.socket()) as client,
+    ):
+        assert server.stdout is not None
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        client.settimeout(PATIENCE_S)
+        client.connect(("127.0.0.1", int(server.stdout.readline())))
+        client.sendall(b"GET /a/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+
+        server.send_signal(signal.SIGTERM)
+
+        assert server.stdout.read() == "closed\n"
+        assert server.wait(PATIENCE_S) == 0

@@ -51,6 +51,8 @@ _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
 _QUEUE: Final = 2_048
 """Maximum number of connections that wait to be accepted."""
 _GRACE_S: Final = 1
+_CLOSE_S: Final = 0.7
+"""What remains after a drain and the grace: 0.2 s that uvicorn sleeps, and 0.5 s for what is closed last."""
 DRAIN_S: Final = 0.5
 """How long a replica still takes requests after a signal: none is cut off because it came at this moment."""
 _LAST_S: Final = 0.1
@@ -358,10 +360,12 @@ async def _drain(server: "uvicorn.Server", app: App, sockets: list[socket.socket
         listening.close()
     await _hand_over(server, [accepted for copy in copies for accepted in _accept_last(copy)])
     await asyncio.sleep(_LAST_S)
+    left = limits.FORCED_END_S - _CLOSE_S - (monotonic() - began)
+    vars(server.config)["timeout_graceful_shutdown"] = max(left, 0.0)  # typed as a whole number
 
 
 def _accept_last(listening: socket.socket) -> list[socket.socket]:
-    """Accept the connections that wait, and close the socket at once: what waits then is reset."""
+    """Accept the connections that wait, then close the socket, which resets all that it still has."""
     accepted = []
     with listening, suppress(OSError):  # none waits
         for _ in range(_QUEUE):
