@@ -62,7 +62,7 @@ ROOT_IMPORTS = frozenset({"core"})
 LAZY_IN_ROOT = frozenset({"providers.objects", "providers.objects.protocol", "providers.objects.shelf"})
 """What the package root imports when one of its names is first used."""
 
-HTTP = ("transports.http.app", "transports.http.wire")
+HTTP = ("transports.http.app", "transports.http.draining", "transports.http.wire")
 HOMES: Mapping[str, tuple[str, ...]] = {
     "_sha2": ("core.hashing",),
     "_sha256": ("core.hashing",),

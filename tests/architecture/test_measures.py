@@ -30,6 +30,7 @@ LATER = (
     "cli/serve_workers.py",
     "core/bus_address.py",
     "transports/http/accept.py",
+    "transports/http/draining.py",
     "transports/http/pages.py",
     "transports/http/visits.py",
     "app/replica.py",

@@ -41,7 +41,6 @@ NOT_FOR_ONE_MODULE = {
     "search/test_attacks.py": "queries, callers and folders that mean harm, through every part of search",
     "search/test_everything.py": "search over every provider at once",
     "search/test_independence.py": "what an answer must not depend on: finding, ranking and the words together",
-    "transports/http/test_draining.py": "the end of a replica: the application and its connections together",
     "search/test_mixed_desk.py": "thirty questions to a desk with everything",
     "search/test_parts_of_every_scheme.py": "parts of every provider's scheme, through search and completion",
     "search/test_races.py": "files that change while they are searched",

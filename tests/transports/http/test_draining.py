@@ -16,7 +16,7 @@ import uvicorn
 
 from carrel.catalog.catalog import Catalog
 from carrel.server.server import Server
-from carrel.transports.http import app as http_app
+from carrel.transports.http import draining
 from carrel.transports.http.app import App, bind, runner
 from carrel.transports.http.session_seal import SessionSeal
 from carrel.transports.http.shared_sessions import SharedSessions
@@ -180,7 +180,7 @@ def test_the_last_connections_are_accepted_at_once_and_not_without_end(monkeypat
             clients.append(socket.create_connection(self.getsockname(), PATIENCE_S))
             return super().accept()
 
-    monkeypatch.setattr(http_app, "_QUEUE", 8)
+    monkeypatch.setattr(draining, "MAX_LAST", 8)
 
     drain(queue_of(Endless))
 

@@ -18,9 +18,8 @@ import asyncio
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
-from time import monotonic, time
+from time import time
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
@@ -48,15 +47,9 @@ if TYPE_CHECKING:
 _HEALTH: Final = b"/-/health"
 _READY: Final = b"/-/ready"
 _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
-_QUEUE: Final = 2_048
-"""Maximum number of connections that wait to be accepted."""
 _GRACE_S: Final = 1
-_CLOSE_S: Final = 0.7
-"""What remains after a drain and the grace: 0.2 s that uvicorn sleeps, and 0.5 s for what is closed last."""
 DRAIN_S: Final = 0.5
 """How long a replica still takes requests after a signal: none is cut off because it came at this moment."""
-_LAST_S: Final = 0.1
-"""How long the connections that were accepted last may take to send their request."""
 
 
 class App:
@@ -263,7 +256,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))
-        taken.listen(_QUEUE)
+        taken.listen(2_048)
     except OSError as error:
         taken.close()
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another port") from None
@@ -318,7 +311,10 @@ def runner(
                 ending.notice()
                 ending.begin()
             if app.is_replica:
-                await _drain(self, app, sockets or [], drain_s)
+                from carrel.transports.http.draining import drain  # not for a server alone
+
+                app.announce_end()
+                await drain(self, sockets or [], drain_s)
             app.end()
             await super().shutdown(sockets)
 
@@ -342,51 +338,6 @@ def _configuration(app: App) -> "uvicorn.Config":
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
     )
-
-
-async def _drain(server: "uvicorn.Server", app: App, sockets: list[socket.socket], seconds: float) -> None:
-    """Answer for some time what still comes, close each connection with its answer, then accept no more."""
-    from carrel.transports.http.wire import CLOSE
-
-    app.announce_end()
-    server.server_state.default_headers.append(CLOSE)
-    began = monotonic()
-    while monotonic() < began + seconds and not server.force_exit:  # noqa: ASYNC110 uvicorn has a flag, not an event
-        await asyncio.sleep(0.05)
-    copies = [listening.dup() for listening in sockets]
-    for one in server.servers:
-        one.close()  # before its socket: asyncio needs the descriptor for this
-    for listening in sockets:
-        listening.close()
-    await _hand_over(server, [accepted for copy in copies for accepted in _accept_last(copy)])
-    await asyncio.sleep(_LAST_S)
-    left = limits.FORCED_END_S - _CLOSE_S - (monotonic() - began)
-    vars(server.config)["timeout_graceful_shutdown"] = max(left, 0.0)  # typed as a whole number
-
-
-def _accept_last(listening: socket.socket) -> list[socket.socket]:
-    """Accept the connections that wait, then close the socket, which resets all that it still has."""
-    accepted = []
-    with listening, suppress(OSError):  # none waits
-        for _ in range(_QUEUE):
-            with suppress(ConnectionError):  # only this one is gone
-                accepted.append(listening.accept()[0])
-    return accepted
-
-
-async def _hand_over(server: "uvicorn.Server", accepted: list[socket.socket]) -> None:
-    """Serve connections that were accepted here."""
-    from carrel.transports.http.wire import Wire
-
-    def connection() -> Wire:
-        return Wire(server.config, server.server_state, server.lifespan.state)
-
-    for one in accepted:
-        try:
-            one.setblocking(False)
-            await asyncio.get_running_loop().connect_accepted_socket(connection, one)
-        except OSError:  # only this one is gone
-            one.close()
 
 
 def serve(
