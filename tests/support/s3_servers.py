@@ -130,6 +130,7 @@ def seaweed_server(folder: Path, bucket: str) -> Iterator[SignedServer]:
     words = [f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={s3}"]
     words += [f"-dir={folder / 'data'}", f"-s3.config={folder / 's3.json'}", "-s3", "-ip=127.0.0.1"]
     words += ["-ip.bind=127.0.0.1", "-volume.max=20", "-master.volumeSizeLimitMB=64"]
+    words += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # else it wants two fixed ports, which another server may have
     with (folder / "weed.log").open("wb") as log:
         child = subprocess.Popen([program, "server", *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
