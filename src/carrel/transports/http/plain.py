@@ -245,7 +245,7 @@ class Plain:
             await request.write(b"", is_last=True)
 
 
-_SAID_OTHERWISE: Final = frozenset({"error", "etag", "last-modified", "length", "start", "status", "total"})
+_SAID_OTHERWISE: Final = frozenset({"encoding", "error", "etag", "last-modified", "length", "start", "status", "total"})
 """Keys of `_meta` for which HTTP has its own headers."""
 
 
