@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from carrel.buckets.settings import BucketSettings
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -121,6 +123,22 @@ def test_kubernetes_runs_a_store_and_a_bucket_under_the_names_that_replicas_use(
     assert "@postgres/carrel" in text
     assert KUBERNETES["Service", "postgres"]["spec"]["ports"][0]["port"] == 5432
     assert set(re.findall(r"key: ([\w-]+)}", text)) == set(re.findall(r"--from-literal=([\w-]+)=", text))
+
+
+def environment_of(kind: str, name: str) -> dict[str, str]:
+    """Return the environment of a pod's only container; what comes from a secret is in angle brackets."""
+    [container] = KUBERNETES[kind, name]["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one.get("value", f"<{one['name']}>") for one in container["env"]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [environment_of("Deployment", "carrel"), COMPOSE["services"]["desk"]["environment"]],
+    ids=["kubernetes", "compose"],
+)
+def test_a_replica_takes_the_address_of_its_s3_store(given: dict[str, str]) -> None:
+    assert BucketSettings().endpoint_in(given) == "http://s3:8333"
+    assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= set(given)
 
 
 @pytest.mark.parametrize("name", ["carrel", "carrel-replicas", "postgres", "s3"])
