@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from carrel.buckets.settings import BucketSettings
+from tests.support.s3_servers import KEY_ID, SECRET, seaweed_server
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -139,6 +140,50 @@ def environment_of(kind: str, name: str) -> dict[str, str]:
 def test_a_replica_takes_the_address_of_its_s3_store(given: dict[str, str]) -> None:
     assert BucketSettings().endpoint_in(given) == "http://s3:8333"
     assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= set(given)
+
+
+def identities(name: str) -> str:
+    """Return the identities of the S3 store as its container gets them, with the keys of the tests."""
+    if name == "compose":
+        text = COMPOSE["configs"]["identities"]["content"]
+        text = text.replace("${S3_KEY:?set it}", "$(S3_KEY)").replace("${S3_SECRET:?set it}", "$(S3_SECRET)")
+    else:
+        text = environment_of("StatefulSet", "s3")["IDENTITIES"]
+    return str(text).replace("$(S3_KEY)", KEY_ID).replace("$(S3_SECRET)", SECRET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["compose", "kubernetes"])
+def test_the_s3_store_answers_only_signed_requests(tmp_path: Path, name: str) -> None:
+    with seaweed_server(tmp_path, "team", identities(name)) as server:
+        server.put("handbook.md", "text")
+
+        assert server.list_unsigned() == 403
+        assert server.keys() == ["handbook.md"]
+
+
+def test_the_s3_store_reads_its_identities_from_the_file_that_it_gets() -> None:
+    [container] = KUBERNETES["StatefulSet", "s3"]["spec"]["template"]["spec"]["containers"]
+    service = COMPOSE["services"]["s3"]
+
+    assert '"$IDENTITIES" > /tmp/s3.json && exec weed server -s3 -s3.config=/tmp/s3.json ' in container["args"][0]
+    assert service["configs"] == [{"source": "identities", "target": "/etc/seaweedfs/s3.json"}]
+    assert "-s3.config=/etc/seaweedfs/s3.json" in service["command"].split()
+
+
+def test_only_the_desk_reaches_the_s3_store() -> None:
+    policy = KUBERNETES["NetworkPolicy", "s3"]["spec"]
+
+    assert policy == {
+        "podSelector": {"matchLabels": KUBERNETES["Service", "s3"]["spec"]["selector"]},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [{"podSelector": KUBERNETES["Deployment", "carrel"]["spec"]["selector"]}],
+                "ports": [{"port": "s3"}],
+            }
+        ],
+    }
 
 
 @pytest.mark.parametrize("name", ["carrel", "carrel-replicas", "postgres", "s3"])
