@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from carrel.buckets.settings import BucketSettings
+from carrel.core.limits import FORCED_END_S
 from tests.support.s3_servers import KEY_ID, SECRET, seaweed_server
 
 ROOT = Path(__file__).parents[2]
@@ -184,6 +185,16 @@ def test_only_the_desk_reaches_the_s3_store() -> None:
             }
         ],
     }
+
+
+def test_a_replica_drains_after_the_balancer_has_forgotten_it() -> None:
+    pod = KUBERNETES["Deployment", "carrel"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    sleeps_s = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    [asked_every_s] = re.findall(r"^resolver .* valid=(\d+)s;", (DEPLOY / "nginx.conf").read_text(), re.MULTILINE)
+
+    assert sleeps_s >= int(asked_every_s) + container["readinessProbe"]["periodSeconds"]
+    assert pod["terminationGracePeriodSeconds"] >= sleeps_s + FORCED_END_S
 
 
 @pytest.mark.parametrize("name", ["carrel", "carrel-replicas", "postgres", "s3"])
