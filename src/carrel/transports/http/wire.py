@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 CLOSE: Final = (b"connection", b"close")
 """Among the headers of all answers, when the server is about to end."""
+_HEAD: Final = b"%s%s%scontent-length: %d\r\n\r\n"
 _LATE: Final = 408, "The request did not arrive in time"
 _LARGE: Final = 431, "The headers are too large"
 _WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
@@ -325,7 +326,9 @@ class Wire(HttpToolsProtocol):
             self._start((request, given))
             super().on_message_complete()
             return True
-        self.write_soon(_head(given, self.server_state.default_headers), given.body)
+        common = _spelled(tuple(self.server_state.default_headers))
+        head = _HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body))
+        self.write_soon(head, given.body)
         self.on_response_complete()
         return True
 
@@ -474,10 +477,13 @@ def _refusal(status: int, problem: str) -> bytes:
 
 def _head(given: Answered, common: HeaderList = ()) -> bytes:
     """Return the status line and the headers of a whole answer; `common` are those of all answers."""
-    headers = b"".join(map(_line, (*common, *given.headers)))
-    if given.status in (204, 304):
-        return b"%s%s\r\n" % (STATUS_LINE[given.status], headers)
-    return b"%s%scontent-length: %d\r\n\r\n" % (STATUS_LINE[given.status], headers, len(given.body))
+    start = STATUS_LINE[given.status], _spelled(tuple(common)), _spelled(given.headers)
+    return b"%s%s%s\r\n" % start if given.status in (204, 304) else _HEAD % (*start, len(given.body))
+
+
+@lru_cache(maxsize=64)
+def _spelled(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    return b"".join(map(_line, headers))
 
 
 @lru_cache(maxsize=256)
