@@ -37,9 +37,6 @@ class Answered(NamedTuple):
     body: bytes = b""
 
 
-WriteWhole = Callable[[Answered], bool]
-
-
 class TcpConnection(Protocol):
     """The TCP connection of a request; `is_lost` when it is closed."""
 
@@ -114,7 +111,7 @@ class Request:
         self.access: Access = EVERYTHING
         self.metadata_url = ""
         self.tcp: TcpConnection | None = scope.get(TCP)
-        self.write_whole: WriteWhole | None = scope.get(WRITE)
+        self.write_whole: Callable[[Answered], bool] | None = scope.get(WRITE)
         self.has_begun = False
 
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
