@@ -29,7 +29,7 @@ from carrel.core.errors import ConfigError, ProtocolError, ProviderError, Reques
 from carrel.core.version import __version__
 from carrel.server.ratelimit import Allowances
 from carrel.server.server import Server
-from carrel.transports.http.asgi import BEGUN, MCP_PATH, Answered, Event, Gone, Receive, Request, Send
+from carrel.transports.http.asgi import BEGUN, MCP_PATH, WRITE, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http.guard import Guard, Refusal
 from carrel.transports.http.mcp import Endpoint, OpenPost, problem_with
 from carrel.transports.http.pages import Pages, is_page, may_be_twin, open_visit
@@ -90,7 +90,7 @@ class App:
             return
         begun: tuple[Request, Answered | OpenPost] | None = scope.get(BEGUN)
         request = Request(scope, receive, send) if begun is None else begun[0]
-        request.receive, request.send = receive, send
+        request.receive, request.send, request.write_whole = receive, send, scope.get(WRITE)
         try:
             if begun is None:
                 await self._answer(request)
