@@ -90,7 +90,8 @@ class App:
             return
         begun: tuple[Request, Answered | OpenPost] | None = scope.get(BEGUN)
         request = Request(scope, receive, send) if begun is None else begun[0]
-        request.receive, request.send, request.write_whole = receive, send, scope.get(WRITE)
+        request.receive, request.send = receive, send
+        request.write_whole = scope.pop(WRITE, None)  # which leads back to the scope: nothing is left to collect
         try:
             if begun is None:
                 await self._answer(request)

@@ -111,7 +111,7 @@ class Request:
         self.access: Access = EVERYTHING
         self.metadata_url = ""
         self.tcp: TcpConnection | None = scope.get(TCP)
-        self.write_whole: Callable[[Answered], bool] | None = scope.get(WRITE)
+        self.write_whole: Callable[[Answered], bool] | None = None
         self.has_begun = False
 
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
