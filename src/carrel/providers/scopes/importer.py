@@ -4,7 +4,7 @@ Only the final state must be valid: two scopes may swap their names. So the chec
 then the old rows are deleted, then the new ones are inserted.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -30,9 +30,18 @@ class ImportResult(Value, frozen=True):
 
 
 def import_records(
-    connection: ScopesConnection, now: int, records: Iterable[Record], on_conflict: OnConflict
+    connection: ScopesConnection,
+    now: int,
+    records: Iterable[Record],
+    on_conflict: OnConflict,
+    *,
+    keeps_times: bool = False,
 ) -> ImportResult:
-    """Import scopes unchanged. Unless it is `exact`, the `updated_at` of an existing scope never goes back."""
+    """Import scopes unchanged.
+
+    The `updated_at` of an existing scope never goes back, unless it is `exact`, or the scope is imported and
+    `keeps_times` is given.
+    """
     is_exact = on_conflict == "exact"
     plan = ImportPlan(connection)
     for record in records:
@@ -53,7 +62,7 @@ def import_records(
     for record in changed:
         with _located(record):
             changes.insert(connection, record.scope, record.aliases)
-    before.correct_times(now)
+    before.correct_times(now, plan.accepted if keeps_times else ())
     if changed or removed:
         connection.record(SCOPE_URI)
     return ImportResult(plan.imported, plan.skipped, plan.replaced, len(removed), frozenset(plan.accepted))
@@ -165,9 +174,11 @@ class ScopesBefore:
         if scope is not None:
             self._before[scope_id] = scope.updated_at, self._look(scope)
 
-    def correct_times(self, now: int) -> None:
-        """Move `updated_at` forward where it went back, or where the JSON changed without it."""
+    def correct_times(self, now: int, kept: Container[str]) -> None:
+        """Move `updated_at` forward where it went back, or where the JSON changed without it; not of the `kept` ids."""
         for scope_id, (updated_at, look) in self._before.items():
+            if scope_id in kept:
+                continue
             scope = queries.by_id(self._connection, scope_id)
             assert scope is not None, "only an exact import removes scopes"
             has_changed = self._look(scope) != look
