@@ -98,10 +98,42 @@ def test_a_tool_that_changes_a_scope_leaves_a_row_with_both_etags(
 
     call(desk, tool, **arguments)
 
-    row, *others = audit(desk)
-    assert len(others) == count
+    row, *others = audit(desk, uri=uri)
+    assert len(audit(desk)) == count + 1 + (tool == "scopes.delete")  # which deletes one scope more
+    assert len(others) == 2
     assert [row[key] for key in ("caller", "tool", "uri")] == ["jwt ann", tool, uri]
     assert (row["etagBefore"], row["etagAfter"]) == (before, etag(desk, uri))
+
+
+@pytest.mark.parametrize("is_command", [False, True])
+def test_every_scope_that_is_deleted_with_another_has_a_row_with_its_etag(
+    desk: Desk, project: Path, store_url: str, monkeypatch: pytest.MonkeyPatch, is_command: bool
+) -> None:
+    parents = {"home": None, "garden": "home", "bed": "garden", "rose": "bed", "tulip": "bed", "shed": "home"}
+    for alias, parent in parents.items():
+        call(desk, "scopes.create", title=alias, customAlias=alias, **({"parentAlias": parent} if parent else {}))
+    for name in ("bed-b", "bed-a"):
+        call(desk, "aliases.add", scopeAlias="bed", newAlias=name)
+    call(desk, "scopes.move", alias="tulip", before="rose")
+    call(desk, "scopes.update", alias="rose", description="Thorns.")
+    gone = ("garden", "bed", "rose", "tulip")
+    before = {f"scopes://scope/{alias}": etag(desk, f"scopes://scope/{alias}") for alias in gone}
+    count = len(audit(desk))
+
+    if is_command:
+        monkeypatch.setenv("CARREL_STORE_URL", store_url)
+        assert main(["scopes", "delete", "garden", "--cascade", "--dry-run"]) == 0
+        assert main(["scopes", "delete", "garden", "--cascade"]) == 0
+    else:
+        call(desk, "scopes.delete", alias="garden", cascade=True)
+
+    rows = audit(desk)[:-count]
+    assert rows[0]["uri"] == "scopes://scope/garden"
+    assert {row["uri"]: row["etagBefore"] for row in rows} == before
+    assert len(rows) == len(before)
+    assert {row["etagAfter"] for row in rows} == {None}
+    assert len({row["tool"] for row in rows}) == 1
+    assert [row["uri"] for row in audit(desk, uri="scopes://scope/tulip", limit=1)] == ["scopes://scope/tulip"]
 
 
 def test_a_new_scope_and_another_canonical_alias_have_rows(desk: Desk) -> None:

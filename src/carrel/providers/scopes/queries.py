@@ -25,6 +25,11 @@ Sibling = tuple[str, Scope, bool]
 """A sort key, its scope, and whether the scope has children."""
 
 _FIELDS: Final = ", ".join(f"s.{column}" for column in Scope.__struct_fields__)
+BENEATH: Final = """
+    WITH RECURSIVE beneath(id) AS (SELECT id FROM scopes WHERE id = ? UNION ALL
+      SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)"""
+"""The beginning of a statement about a scope and everything below it."""
+
 _MOST_INTEGER: Final = 2**63 - 1
 _ORDER: Final = "ORDER BY position, created_at, id"
 
@@ -182,25 +187,32 @@ def window(connection: ScopesConnection, parent_id: str, skip: int, limit: int) 
 def describe(connection: ScopesConnection, scope: Scope, max_children: int) -> dict[str, Any]:
     """Return everything about a scope, as its resource shows it."""
     listed = child_aliases(connection, scope.id, max_children + 1)
-    parent = None if scope.parent_id is None else by_id(connection, scope.parent_id)
+    above = None if scope.parent_id is None else by_id(connection, scope.parent_id)
+    parent = None if above is None else above.alias
+    names = [name for name, _ in aliases_of(connection, scope)]
+    omitted = count_children(connection, scope.id) - max_children if len(listed) > max_children else 0
+    return _described(scope, parent, names, listed[:max_children], omitted)
+
+
+def _described(scope: Scope, parent: str | None, names: list[str], children: list[str], omitted: int) -> dict[str, Any]:
     links = [{"rel": "self", "uri": SCOPE_URI + scope.alias}, {"rel": "tree", "uri": TREE_URI + scope.alias}]
     if parent is not None:
-        links.append({"rel": "parent", "uri": SCOPE_URI + parent.alias})
+        links.append({"rel": "parent", "uri": SCOPE_URI + parent})
     described: dict[str, Any] = {
         "id": scope.id,
         "alias": scope.alias,
         "title": scope.title,
         "status": scope.status,
-        "children": listed[:max_children],
+        "children": children,
         "description": scope.description,
-        "parent": None if parent is None else parent.alias,
-        "aliases": [name for name, _ in aliases_of(connection, scope)],
+        "parent": parent,
+        "aliases": names,
         "createdAt": iso_ms(scope.created_at),
         "updatedAt": iso_ms(scope.updated_at),
         "links": links,
     }
-    if len(listed) > max_children:
-        described["childrenOmitted"] = count_children(connection, scope.id) - max_children
+    if omitted:
+        described["childrenOmitted"] = omitted
     return described
 
 
@@ -219,6 +231,30 @@ def current_etag(connection: ScopesConnection, scope: Scope, max_children: int) 
     """Return the ETag that the resource of a scope has now."""
     described = describe(connection, scope, max_children)
     return etag(scope, described, to_json(described))
+
+
+def etags_beneath(connection: ScopesConnection, top: Scope, max_children: int) -> list[tuple[str, str]]:
+    """Return the alias and the ETag of every scope below another one, at any depth, with two statements."""
+    source = "FROM beneath JOIN scopes s ON s.id = beneath.id"
+    order = "ORDER BY s.position, s.created_at, s.id"
+    found = [Scope(*row) for row in connection.execute(f"{BENEATH} SELECT {_FIELDS} {source} {order}", (top.id,))]
+    above = {one.id: one.alias for one in found}
+    children: dict[str | None, list[str]] = {}
+    for one in found:
+        children.setdefault(one.parent_id, []).append(one.alias)
+    names: dict[str, list[str]] = {}
+    statement = f"{BENEATH} SELECT s.id, a.name {source} JOIN aliases a ON a.scope_id = s.id ORDER BY a.name"
+    for scope_id, name in connection.execute(statement, (top.id,)):
+        names.setdefault(scope_id, []).append(name)
+    etags = []
+    for one in found:
+        if one.id == top.id or one.parent_id is None:
+            continue
+        own = sorted(names.get(one.id, []), key=one.alias.__ne__)
+        listed = children.get(one.id, [])
+        described = _described(one, above[one.parent_id], own, listed[:max_children], len(listed[max_children:]))
+        etags.append((one.alias, etag(one, described, to_json(described))))
+    return etags
 
 
 def beneath(connection: ScopesConnection, parents: Sequence[str]) -> Iterator[Scope]:
