@@ -66,20 +66,14 @@ def validate(options: CommandOptions) -> None:
     """Check the configuration. Settings that are not in effect are shown with the reason."""
     with options.desk() as desk:  # every provider is built, which raises ConfigError for a mistake
         loaded = desk.config
-        _check_for_http(loaded)
+        for check in (loaded.http, loaded.session_key, loaded.groups):  # only a server over HTTP uses them
+            check()
     if options.is_json:
         output.print_json({"files": loaded.files, "notes": list(loaded.notes)})
         return
     output.print_lines(f"{len(loaded.files)} file(s) read, no errors found.")
     output.print_lines(*(f"  {output.escape(file)}" for file in loaded.files))
     output.print_lines(*(f"[yellow]![/] {output.escape(note)}" for note in loaded.notes))
-
-
-def _check_for_http(config: configuration.Config) -> None:
-    """Raise ConfigError for a mistake in a section that only a server over HTTP uses."""
-    config.http()
-    config.session_key()
-    config.groups()
 
 
 @click.command()

@@ -151,11 +151,16 @@ def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: boo
     if count and not cascade:
         raise ScopeError("HAS_CHILDREN", f"Scope has {count} children: {scope.alias}")
     if count and connection.audited_children is not None:
-        for alias, etag in queries.etags_beneath(connection, scope, connection.audited_children):
+        from carrel.providers.scopes.deleted_etags import etags_beneath  # only where there is an audit record
+
+        for alias, etag in etags_beneath(connection, scope, connection.audited_children):
             connection.audit(SCOPE_URI + alias, etag)
     before = _etag(connection, scope)
     removed = connection.count_changed(
-        f"{queries.BENEATH} DELETE FROM scopes WHERE id IN (SELECT id FROM beneath)", (scope.id,)
+        """WITH RECURSIVE beneath(id) AS (SELECT id FROM scopes WHERE id = ? UNION ALL
+             SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)
+           DELETE FROM scopes WHERE id IN (SELECT id FROM beneath)""",
+        (scope.id,),
     )
     touch(connection, now, scope.parent_id)
     connection.record(SCOPE_URI + scope.alias, before)

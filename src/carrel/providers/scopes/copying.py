@@ -67,7 +67,7 @@ def _import(connection: ScopesConnection, records: Iterable[Record]) -> None:
     """Write records with their times; an error names the scope, and what the user can do."""
     named = (replace(one, where=f"{one.scope.alias} ({echo(one.scope.title)})") for one in records)
     try:
-        importer.import_records(connection, now_ms(), named, "replace", keeps_times=True)
+        importer.import_records(connection, now_ms(), named, "copy")
     except ScopeError as error:
         if error.code not in _ADVICE:
             raise

@@ -15,8 +15,9 @@ from carrel.providers.scopes.json_lines import Record
 from carrel.providers.scopes.scope_errors import ScopeError, invalid
 from carrel.providers.scopes.values import MAX_POSITION, SCOPE_URI, Scope
 
-OnConflict = Literal["fail", "skip", "replace", "exact"]
-"""What to do with an id that exists. `exact` replaces it, and removes all scopes that are not imported."""
+OnConflict = Literal["fail", "skip", "replace", "copy", "exact"]
+"""What to do with an id that exists. `copy` replaces it, also with an earlier time of change; `exact` does so too, and
+removes all scopes that are not imported."""
 
 
 class ImportResult(Value, frozen=True):
@@ -30,18 +31,9 @@ class ImportResult(Value, frozen=True):
 
 
 def import_records(
-    connection: ScopesConnection,
-    now: int,
-    records: Iterable[Record],
-    on_conflict: OnConflict,
-    *,
-    keeps_times: bool = False,
+    connection: ScopesConnection, now: int, records: Iterable[Record], on_conflict: OnConflict
 ) -> ImportResult:
-    """Import scopes unchanged.
-
-    The `updated_at` of an existing scope never goes back, unless it is `exact`, or the scope is imported and
-    `keeps_times` is given.
-    """
+    """Import scopes unchanged. The `updated_at` of an existing scope goes back only with `exact` and `copy`."""
     is_exact = on_conflict == "exact"
     plan = ImportPlan(connection)
     for record in records:
@@ -62,7 +54,7 @@ def import_records(
     for record in changed:
         with _located(record):
             changes.insert(connection, record.scope, record.aliases)
-    before.correct_times(now, plan.accepted if keeps_times else ())
+    before.correct_times(now, plan.accepted if on_conflict == "copy" else ())
     if changed or removed:
         connection.record(SCOPE_URI)
     return ImportResult(plan.imported, plan.skipped, plan.replaced, len(removed), frozenset(plan.accepted))
