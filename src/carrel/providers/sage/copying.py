@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from carrel.providers.sage import folders
-from carrel.providers.sage.memory import SageMemory
+from carrel.providers.sage.knowledge import INDEX
+from carrel.providers.sage.memory import TUNING, SageMemory
 from carrel.stores.copying import CopyConflict, CopyReport, CopyUnverified
 
 KIND: Final = "sage"
@@ -27,12 +28,17 @@ def copy_memory(source: SageMemory, target: SageMemory, *, replaces: bool) -> Co
         raise CopyConflict(KIND, others)
     new = [name for name in files if name not in known]
     stale = [name for name in files if name in known and name not in others and files[name] != known[name]]
-    # The index of a folder comes last, after all items that it names.
-    for name in sorted((*new, *others, *stale), key=lambda name: (name.endswith("index.yaml"), name)):
+    index, _ = files.get(f"knowledge/{INDEX}", (b"", 0))
+    for name in sorted((*new, *others, *stale), key=_order):
         data, modified_ns = files[name]
-        target.files.restore(tuple(name.split("/")), data, modified_ns)
+        target.files.restore(tuple(name.split("/")), data, modified_ns, index)
     _verify(files, _files(target))
     return CopyReport(KIND, len(new), len(files) - len(new) - len(others), len(others), len(files))
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Return a sort key: settings come first, and the index of a folder after all items that it names."""
+    return (0 if name == TUNING else 2 if name.endswith(INDEX) else 1), name
 
 
 def _files(memory: SageMemory) -> dict[str, MemoryFile]:
