@@ -65,7 +65,7 @@ LATER = (
     "transports/http/stored_tokens.py",
 )
 """Packages and modules that came after the aim for the lines was set."""
-MAX_LINES = 47_975
+MAX_LINES = 47_990
 """Lines of source without the later packages. 32,000 is the aim."""
 MAX_ANY = 2.5
 """Uses of `Any` in 1,000 lines."""

@@ -14,6 +14,7 @@ import pytest
 
 from carrel.cli import main
 from carrel.core.store_address import parse_address
+from carrel.providers.sage.record_files import parse_index
 from carrel.providers.sage.team_files import TeamFiles
 from carrel.providers.scopes import changes, json_lines, queries, tool_calls
 from carrel.providers.scopes.connection import ScopesStore
@@ -186,6 +187,49 @@ def test_another_version_of_a_file_is_a_conflict(project: Path, store_url: str, 
     assert memory_in(store_url)["system/objective.md"][0] == FILES[".sage/system/objective.md"].encode()
     assert copy("local", store_url, "--replace").code == 0
     assert memory_in(store_url) == memory_of(project / ".sage")
+
+
+def test_knowledge_that_only_one_side_has_is_no_conflict_and_stays(
+    project: Path, store_url: str, team: TeamStore, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(name: str, content: str, url: str = "") -> None:
+        monkeypatch.setenv("CARREL_STORE_URL", url)
+        assert main(["sage", "save-knowledge", name, "--keyword", name, "--content", content]) == 0
+        monkeypatch.delenv("CARREL_STORE_URL")
+
+    def knowledge() -> list[str]:
+        index = memory_in(store_url)["knowledge/index.yaml"][0].decode()
+        return [item.id for item in parse_index(index)]
+
+    copy("local", store_url)
+    old = knowledge()
+    save("mine", "Here.")
+    save("theirs", "There.", store_url)
+    copied = copy("local", store_url)
+    assert copied.out.splitlines()[-2].startswith(f"sage: 1 copied, {SAGE} already there; "), copied.err
+    assert sorted(knowledge()) == sorted([*old, "mine", "theirs"])
+    assert copy("local", store_url).out.splitlines()[1].startswith(f"sage: 0 copied, {SAGE + 1} already there; ")
+
+    save("mine", "Changed here.")
+    save("theirs", "Changed there.", store_url)
+    refused = copy("local", store_url)
+    assert (refused.code, "sage: 2 of the records differ" in refused.err) == (1, True)
+    assert copy("local", store_url, "--replace").code == 0
+    assert sorted(knowledge()) == sorted([*old, "mine", "theirs"])
+    memory = memory_in(store_url)
+    assert b"Changed here." in memory["knowledge/global/mine.md"][0]
+    assert b"Changed there." in memory["knowledge/global/theirs.md"][0]
+
+
+def test_an_index_of_knowledge_that_cannot_be_read_is_a_conflict(
+    project: Path, store_url: str, team: TeamStore, copy: Copy
+) -> None:
+    copy("local", store_url)
+    circular = "items:\n- &a\n  id: a\n  file: a.md\n  more: *a\n"
+    for index in ("items: [", circular, circular.replace("&a", "&b").replace("*a", "*b")):
+        put(project / ".sage/knowledge/index.yaml", index)
+        assert "nothing was copied: knowledge/index.yaml" in copy("local", store_url).err
+        assert copy("local", store_url, "--replace").code == 0
 
 
 @pytest.mark.parametrize("target", ["store", "local"])
