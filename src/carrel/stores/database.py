@@ -20,11 +20,12 @@ from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
 from carrel.stores import housekeeping
 from carrel.stores.audit import insert_audit
+from carrel.stores.causes import OLDEST, describe, is_away, unavailable, without_rights
 from carrel.stores.change_count import ChangeCount
 from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.outbox import ChangeBell, OutboxChanges, insert_changes
 from carrel.stores.session import Row, StoreSession
-from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
+from carrel.stores.store_errors import StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
     from carrel.stores.bus import Bus
@@ -44,6 +45,8 @@ LOOK_S: Final = 0.05
 IDLE_IN_TRANSACTION_MS: Final = 60_000
 """The server ends a transaction that is idle for this time, so that a stopped process does not keep its locks."""
 
+REPEAT_S: Final = 60.0
+"""How often a server logs that the store refuses its calls."""
 PRUNE_S: Final = 600.0
 """How often a process that writes removes what is old."""
 
@@ -56,6 +59,11 @@ _OPTIONS: Final[dict[str, str | int]] = {
     "application_name": "carrel",
 }
 """Options of each connection, unless the URL sets them: a server that vanished is noticed within half a minute."""
+
+_MAY_WRITE: Final = """SELECT bool_and(has_table_privilege(place, what)) FROM (VALUES
+    ('carrel_generations', 'SELECT'), ('carrel_generations', 'UPDATE'),
+    ('carrel_outbox', 'SELECT'), ('carrel_outbox', 'INSERT')) AS needed (place, what)"""
+"""Whether the user has the rights that every write needs."""
 
 _LOCK_KEY: Final = 0x63_61_72_72_65_6C
 """The advisory lock of migrations."""
@@ -83,7 +91,10 @@ class Database:
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings repeat libpq's texts
         self._pool: StorePool | None = None
         self._lock = threading.Lock()
+        self.logs_outages = False
+        """Whether failures are logged, as a server does; a command ends with its error instead."""
         self._is_well = True
+        self._log_refusals_at = 0.0
         self._failures = 0
         self._used = 0
         self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
@@ -101,6 +112,8 @@ class Database:
             with psycopg.connect(_conninfo(self.address.url), autocommit=True) as connection:
                 _configure(connection)
                 self._migrate(connection)
+                if connection.execute(_MAY_WRITE).fetchone() != (True,):
+                    raise ConfigError(without_rights(self.address))
         except TooOld as error:
             running = f"the store {self.address.shown} runs Postgres {error.version}"
             raise ConfigError(f"{running}; Carrel needs Postgres {OLDEST} or newer") from None
@@ -128,6 +141,12 @@ class Database:
                     connection.execute(statement.encode())
             if version < VERSION:
                 connection.execute("UPDATE carrel_schema SET version = %s", (VERSION,))
+
+    def begin_serving(self) -> None:
+        """Begin as a server without a feed: log failures, and start the bus, if there is one; raise ConfigError."""
+        if self.bus is not None:
+            self.bus.start()
+        self.logs_outages = True
 
     def close(self) -> None:
         """Notify listeners of the last changes, and close every connection; a second call does nothing."""
@@ -316,18 +335,31 @@ class Database:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into `StoreUnavailable`; log the beginning and the end of an outage."""
+        """Turn the driver's errors into `StoreUnavailable`."""
         try:
             yield
         except (psycopg.Error, TooOld, *_ABSENT) as error:
             failure = unavailable(self.address, error)
-            if self._is_well and failure.word == "unavailable":
-                log.warning("%s", failure.detail)
-            self._is_well = self._is_well and failure.word != "unavailable"
+            if failure.word == "unavailable":
+                self._log_failure(failure, is_outage=is_away(error))
             raise failure from None
         if not self._is_well:
             self._is_well = True
-            log.warning("the store %s answers again", self.address.shown)
+            self._log("the store %s answers again", self.address.shown)
+
+    def _log_failure(self, failure: StoreUnavailable, *, is_outage: bool) -> None:
+        """Log the beginning of an outage; now and then, that a store which answers refuses what is asked of it."""
+        if is_outage:
+            if self._is_well:
+                self._log("%s", failure.detail)
+            self._is_well = False
+        elif monotonic() >= self._log_refusals_at:
+            self._log_refusals_at = monotonic() + REPEAT_S
+            self._log("%s", failure.detail)
+
+    def _log(self, text: str, named: str) -> None:
+        if self.logs_outages:
+            log.warning(text, named)
 
 
 def _bus(address: BusAddress) -> "Bus":
