@@ -50,6 +50,7 @@ class Replica:
             seal = SessionSeal(registry.key() if key is None else key.encode())
             self.sessions = SharedSessions(seal, registry, self._feed.old_token, STORED)
             self._feed.add(self._hear)
+            self._feed.add_overdue(self.sessions.end_overdue)
             self._feed.start()  # before the ended sessions are read: one that ends meanwhile is heard of
             self.sessions.start()
         except StoreUnavailable as error:
