@@ -12,6 +12,7 @@ import pytest
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress, parse_address
 from carrel.stores import database as databases
+from carrel.stores import outage as outages
 from carrel.stores.database import Database
 from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.store_errors import StoreBusy, StoreUnavailable
@@ -454,6 +455,60 @@ def test_a_server_that_is_away_is_unavailable_and_recovers_by_itself(
         f"the store {place} cannot be reached",
         f"the store {place} answers again",
     ]
+
+
+@contextmanager
+def gated(port: int, postgres: PostgresServer, store: Database) -> Iterator[tuple[Database, Gate]]:
+    """Yield a second user of a store, behind a gate, which has used all its connections."""
+    gate = Gate(port, postgres.folder / ".s.PGSQL.5432")
+    with closing(Database(parse_address(gate.url(store.address.url)))) as away, gate:
+        with ExitStack() as held:
+            for _ in range(databases.POOL_SIZE):
+                held.enter_context(away.reading(SECONDS))
+        yield away, gate
+
+
+def test_a_store_that_hangs_is_unavailable_and_only_the_first_calls_wait_for_it(
+    unused_port: int, postgres: PostgresServer, store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gated(unused_port, postgres, store) as (away, gate):
+        gate.hold()
+        monkeypatch.setattr(databases, "HUNG_S", 0.1)
+        monkeypatch.setattr(outages, "REST_S", 1_000.0)
+        assert _generation(away) is None
+        monkeypatch.setattr(databases, "HUNG_S", 1_000.0)
+        monkeypatch.setattr(databases, "WAIT_S", 1_000.0)
+
+        assert [_generation(away) for _ in range(30)] == [None] * 30
+
+
+def test_a_store_that_hung_is_tried_again_and_used_as_soon_as_it_answers(
+    unused_port: int, postgres: PostgresServer, store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gated(unused_port, postgres, store) as (away, gate):
+        gate.hold()
+        monkeypatch.setattr(databases, "HUNG_S", 0.1)
+        monkeypatch.setattr(databases, "WAIT_S", 0.1)
+        monkeypatch.setattr(outages, "REST_S", 0.0)
+        assert [_generation(away) for _ in range(2)] == [None] * 2
+        monkeypatch.undo()
+        gate.release()
+
+        assert until(lambda: _generation(away) == 0)
+
+
+def test_no_call_connects_to_a_store_that_refused_a_moment_ago_until_the_feed_has_found_it(
+    unused_port: int, postgres: PostgresServer, store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gated(unused_port, postgres, store) as (away, gate):
+        gate.shut()
+        monkeypatch.setattr(outages, "REST_S", 1_000.0)
+        assert _generation(away) is None
+        gate.open()
+        assert _generation(away) is None
+
+        away.dedicated().close()
+        assert _generation(away) == 0
 
 
 def _generation(store: Database) -> int | None:
