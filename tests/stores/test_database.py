@@ -13,6 +13,7 @@ from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress, parse_address
 from carrel.stores import database as databases
 from carrel.stores import outage as outages
+from carrel.stores.causes import describe
 from carrel.stores.database import Database
 from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.store_errors import StoreBusy, StoreUnavailable
@@ -165,6 +166,16 @@ def test_a_missing_database_is_one_sentence(postgres: PostgresServer) -> None:
 
     shown = parse_address(url).shown
     assert refusal(url) == f"the store {shown} has no database of that name, or this user may not open it"
+
+
+@pytest.mark.parametrize("state", ["starting up", "shutting down"])
+def test_a_server_that_starts_or_ends_is_not_taken_for_a_missing_database(state: str) -> None:
+    address = parse_address("postgresql://db/team")
+    error = psycopg.OperationalError(
+        f'connection to server at "db", port 5432 failed: FATAL:  the database system is {state}'
+    )
+
+    assert describe(address, error) == f"the store db/team is {state}: try again in a moment"
 
 
 def test_an_unknown_user_is_one_sentence(postgres: PostgresServer) -> None:

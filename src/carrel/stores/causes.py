@@ -18,6 +18,9 @@ OLDEST: Final = 14
 
 
 _AT_CONNECT: Final = (
+    ("starting up", "is starting up: try again in a moment"),
+    ("shutting down", "is shutting down: try again in a moment"),
+    ("recovery mode", "is starting up: try again in a moment"),
     ("password authentication failed", "refused the login: the user or the password is wrong"),
     ("no password supplied", "wants a password: put it into the URL, PGPASSWORD or ~/.pgpass"),
     ("fe_sendauth", "wants a password: put it into the URL, PGPASSWORD or ~/.pgpass"),
@@ -25,9 +28,6 @@ _AT_CONNECT: Final = (
     ("role ", "refused the login: the user or the password is wrong"),
     ("no pg_hba.conf entry", "does not accept this user from this machine: see its pg_hba.conf"),
     ("database ", "has no database of that name, or this user may not open it"),
-    ("starting up", "is starting up: try again in a moment"),
-    ("shutting down", "is shutting down: try again in a moment"),
-    ("recovery mode", "is starting up: try again in a moment"),
     ("too many", "has no connection free: raise max_connections, or run fewer replicas"),
     ("remaining connection slots", "has no connection free: raise max_connections, or run fewer replicas"),
     ("ssl", "cannot agree on TLS: check sslmode and the certificates"),
