@@ -1,6 +1,7 @@
 """`[store] url`: where it may be set, that it is never shown, and how a command ends that cannot use it."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from carrel.app.app import open_desk
 from carrel.app.config import load
 from carrel.cli import main
 from carrel.core.errors import ConfigError
+from carrel.core.store_address import parse_address
+from carrel.stores.database import Database
+from tests.stores.test_database import NO_RIGHTS, fill_disk, prepared_for
+from tests.support.postgres import PostgresServer
 from tests.support.trusting import trust
 
 URL = "postgresql://ann:s3cret@db.example.org/team"
@@ -143,6 +148,71 @@ def test_a_desk_says_which_store_it_uses_and_closes_it(
     assert desk.store is not None
     assert desk.store.generation("scopes") == 0
     desk.close()
+
+
+# A store that answers, but refuses
+
+SAVE = ["sage", "save-knowledge", "a", "--keyword", "k", "--content", "c"]
+WRITES = [["scopes", "create", "T"], ["token", "add", "ci"], SAVE, ["store", "copy", "local", "URL"]]
+
+
+def refused(words: list[str], url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> str:
+    """Run a command that the store refuses; return its only line, without the name of the program and of the store."""
+    Path(".sage/system").mkdir(parents=True, exist_ok=True)
+    Path(".sage/system/a.md").write_text("A", encoding="utf-8")
+
+    code = main([url if word == "URL" else word for word in words])
+
+    shown = capfd.readouterr()
+    assert (code, shown.out, caplog.messages) == (2, "", [])
+    before, _, sentence = shown.err.partition(f"the store {parse_address(url).shown} ")
+    assert before in ("carrel: ", "Error: ")
+    return sentence
+
+
+@pytest.mark.parametrize("words", [*WRITES, ["serve"], ["serve", "--http", "0"], ["ls"]])
+def test_a_user_who_may_only_read_the_tables_ends_a_command_with_code_2(
+    words: list[str],
+    postgres: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with prepared_for(postgres, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}") as url:
+        monkeypatch.setenv("CARREL_STORE_URL", url)
+
+        assert refused(words, url, caplog, capfd) == f"{NO_RIGHTS}\n"
+
+
+@pytest.mark.parametrize("words", [*WRITES, ["serve", "--http", "0"]])
+def test_a_write_without_the_rights_to_its_table_ends_a_command_with_code_2(
+    words: list[str],
+    postgres: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    grants = "SELECT ON ALL TABLES IN SCHEMA public", "UPDATE ON carrel_generations", "INSERT ON carrel_outbox"
+    with prepared_for(postgres, *(f"GRANT {one} TO {{role}}" for one in grants)) as url:
+        monkeypatch.setenv("CARREL_STORE_URL", url)
+
+        assert refused(words, url, caplog, capfd) == f"{NO_RIGHTS}\n"
+
+
+@pytest.mark.parametrize("words", [*WRITES, ["serve", "--http", "0"]])
+def test_a_full_disk_ends_a_command_with_code_2(
+    words: list[str],
+    store_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CARREL_STORE_URL", store_url)
+    with closing(Database(parse_address(store_url))) as store:
+        store.prepare()
+    fill_disk(store_url, "carrel_outbox", "carrel_secrets")
+
+    assert refused(words, store_url, caplog, capfd) == "has no room left: its disk is full\n"
 
 
 # The bus

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -12,15 +12,18 @@ import pytest
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress, parse_address
 from carrel.stores import database as databases
+from carrel.stores import outage as outages
+from carrel.stores.causes import describe
 from carrel.stores.database import Database
 from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.store_errors import StoreBusy, StoreUnavailable
 from tests.support.gate import Gate
 from tests.support.old_postgres import old_postgres
-from tests.support.postgres import PostgresServer, fresh_database
+from tests.support.postgres import PostgresServer, fresh_database, fresh_role
 from tests.support.waiting import until
 
 SECONDS = 20.0
+NO_RIGHTS = "does not give this user the rights: let it create tables in its schema, or read and write its tables"
 
 
 @pytest.fixture(name="store")
@@ -48,6 +51,29 @@ def refusal(url: str) -> str:
     with closing(Database(parse_address(url))) as store, pytest.raises(ConfigError) as refused:
         store.prepare()
     return str(refused.value)
+
+
+def fill_disk(url: str, *tables: str) -> None:
+    """Make every new row of the tables fail as it does on a full disk."""
+    run(
+        url,
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$",
+        *(
+            f"CREATE TRIGGER full_disk BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION full_disk()"
+            for table in tables
+        ),
+    )
+
+
+@contextmanager
+def prepared_for(server: PostgresServer, *grants: str) -> Iterator[str]:
+    """Yield the URL of a store that exists, for a user with these rights only."""
+    with fresh_database(server) as url:
+        with closing(Database(parse_address(url))) as owner:
+            owner.prepare()
+        with fresh_role(server, url, *grants) as role:
+            yield url.replace("postgres@", f"{role}@")
 
 
 # The schema
@@ -142,6 +168,16 @@ def test_a_missing_database_is_one_sentence(postgres: PostgresServer) -> None:
     assert refusal(url) == f"the store {shown} has no database of that name, or this user may not open it"
 
 
+@pytest.mark.parametrize("state", ["starting up", "shutting down"])
+def test_a_server_that_starts_or_ends_is_not_taken_for_a_missing_database(state: str) -> None:
+    address = parse_address("postgresql://db/team")
+    error = psycopg.OperationalError(
+        f'connection to server at "db", port 5432 failed: FATAL:  the database system is {state}'
+    )
+
+    assert describe(address, error) == f"the store db/team is {state}: try again in a moment"
+
+
 def test_an_unknown_user_is_one_sentence(postgres: PostgresServer) -> None:
     url = postgres.url_of("postgres", user="mallory")
 
@@ -191,33 +227,75 @@ def test_missing_rights_are_one_sentence(postgres: PostgresServer) -> None:
             run(url, "DROP ROLE reader")
 
     shown = parse_address(url).shown
-    assert sentence == f"the store {shown} does not give this user the rights: let it create tables in its schema"
+    assert sentence == f"the store {shown} {NO_RIGHTS}"
+
+
+def test_a_user_who_may_only_read_the_tables_is_refused_at_the_start(postgres: PostgresServer) -> None:
+    with prepared_for(postgres, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}") as url:
+        assert refusal(url) == f"the store {parse_address(url).shown} {NO_RIGHTS}"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message", "cause"),
+    [
+        (
+            "SET ROLE pg_monitor; DELETE FROM pg_authid",
+            "The store does not give this desk the rights for that; nothing was changed",
+            NO_RIGHTS,
+        ),
+        (
+            "SET transaction_read_only = on; DELETE FROM carrel_tokens",
+            "The store is read-only; nothing was changed",
+            "is read-only: name the primary server, not a standby",
+        ),
+        (
+            "SELECT * FROM carrel_nothing",
+            "The store lacks tables that it should have; nothing was changed",
+            "lacks tables of its version: restore it from a backup",
+        ),
+    ],
+)
+def test_what_a_store_refuses_is_a_sentence_of_its_own(
+    store: Database, statement: str, message: str, cause: str
+) -> None:
+    with pytest.raises(StoreUnavailable) as refused, store.writing("scopes", SECONDS) as session:
+        session.execute(statement)
+
+    assert (refused.value.message, refused.value.word) == (message, "unavailable")
+    assert refused.value.detail == f"the store {store.address.shown} {cause}"
+
+
+def test_a_server_logs_now_and_then_that_its_store_refuses_calls_and_a_command_does_not(
+    store: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        with pytest.raises(StoreUnavailable), store.connection() as connection:
+            connection.execute("SELECT * FROM carrel_nothing")
+
+    fail()
+    assert caplog.messages == []
+    store.logs_outages = True
+    store._log_refusals_at = 0.0
+    fail()
+    assert store.generation("scopes") == 0
+    fail()
+
+    refused = f"the store {store.address.shown} lacks tables of its version: restore it from a backup"
+    assert caplog.messages == [refused]
 
 
 def test_a_user_without_the_right_to_create_tables_can_use_those_that_exist(postgres: PostgresServer) -> None:
-    with fresh_database(postgres) as url:
-        with closing(Database(parse_address(url))) as owner:
-            owner.prepare()
-        run(url, "DROP ROLE IF EXISTS clerk", "CREATE ROLE clerk LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-        run(url, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO clerk")
-        try:
-            with closing(Database(parse_address(url.replace("postgres@", "clerk@")))) as clerk:
-                clerk.prepare()
-                with clerk.writing("scopes", SECONDS) as session:
-                    session.record("scopes://scope/a")
+    grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}"
+    with prepared_for(postgres, grant) as url, closing(Database(parse_address(url))) as clerk:
+        clerk.prepare()
+        with clerk.writing("scopes", SECONDS) as session:
+            session.record("scopes://scope/a")
 
-                assert clerk.generation("scopes") == 1
-        finally:
-            run(url, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM clerk", "DROP ROLE clerk")
+        assert clerk.generation("scopes") == 1
 
 
 def test_a_full_disk_is_one_sentence_and_changes_nothing(store_url: str, store: Database) -> None:
-    run(
-        store_url,
-        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$",
-        "CREATE TRIGGER full_disk BEFORE INSERT ON carrel_outbox FOR EACH ROW EXECUTE FUNCTION full_disk()",
-    )
+    fill_disk(store_url, "carrel_outbox")
 
     with pytest.raises(StoreUnavailable) as refused, store.writing("scopes", SECONDS) as session:
         session.record("scopes://scope/a")
@@ -374,6 +452,7 @@ def test_a_server_that_is_away_is_unavailable_and_recovers_by_itself(
     caplog.set_level(logging.WARNING, "carrel")
     gate = Gate(unused_port, postgres.folder / ".s.PGSQL.5432")
     with closing(Database(parse_address(gate.url(store.address.url)))) as away, gate:
+        away.logs_outages = True
         assert away.generation("scopes") == 0
         gate.shut()
         with pytest.raises(StoreUnavailable) as refused:
@@ -387,6 +466,60 @@ def test_a_server_that_is_away_is_unavailable_and_recovers_by_itself(
         f"the store {place} cannot be reached",
         f"the store {place} answers again",
     ]
+
+
+@contextmanager
+def gated(port: int, postgres: PostgresServer, store: Database) -> Iterator[tuple[Database, Gate]]:
+    """Yield a second user of a store, behind a gate, which has used all its connections."""
+    gate = Gate(port, postgres.folder / ".s.PGSQL.5432")
+    with closing(Database(parse_address(gate.url(store.address.url)))) as away, gate:
+        with ExitStack() as held:
+            for _ in range(databases.POOL_SIZE):
+                held.enter_context(away.reading(SECONDS))
+        yield away, gate
+
+
+def test_a_store_that_hangs_is_unavailable_and_only_the_first_calls_wait_for_it(
+    unused_port: int, postgres: PostgresServer, store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gated(unused_port, postgres, store) as (away, gate):
+        gate.hold()
+        monkeypatch.setattr(databases, "HUNG_S", 0.1)
+        monkeypatch.setattr(outages, "REST_S", 1_000.0)
+        assert _generation(away) is None
+        monkeypatch.setattr(databases, "HUNG_S", 1_000.0)
+        monkeypatch.setattr(databases, "WAIT_S", 1_000.0)
+
+        assert [_generation(away) for _ in range(30)] == [None] * 30
+
+
+def test_a_store_that_hung_is_tried_again_and_used_as_soon_as_it_answers(
+    unused_port: int, postgres: PostgresServer, store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gated(unused_port, postgres, store) as (away, gate):
+        gate.hold()
+        monkeypatch.setattr(databases, "HUNG_S", 0.1)
+        monkeypatch.setattr(databases, "WAIT_S", 0.1)
+        monkeypatch.setattr(outages, "REST_S", 0.0)
+        assert [_generation(away) for _ in range(2)] == [None] * 2
+        monkeypatch.undo()
+        gate.release()
+
+        assert until(lambda: _generation(away) == 0)
+
+
+def test_no_call_connects_to_a_store_that_refused_a_moment_ago_until_the_feed_has_found_it(
+    unused_port: int, postgres: PostgresServer, store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gated(unused_port, postgres, store) as (away, gate):
+        gate.shut()
+        monkeypatch.setattr(outages, "REST_S", 1_000.0)
+        assert _generation(away) is None
+        gate.open()
+        assert _generation(away) is None
+
+        away.dedicated().close()
+        assert _generation(away) == 0
 
 
 def _generation(store: Database) -> int | None:

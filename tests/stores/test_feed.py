@@ -204,8 +204,8 @@ def test_subscriptions_and_ends_of_sessions_are_shared(stores: tuple[Database, D
     assert others.uris("s") == ["scopes://scope/a"]
     assert others.ended() == frozenset()
 
-    others.end("s")
-    others.end("s")
+    others.end(["s"])
+    others.end(["s"])
 
     assert mine.uris("s") == []
     assert mine.ended() == mine.ended(["s", "t"]) == {"s"}

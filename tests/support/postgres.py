@@ -167,6 +167,21 @@ def fresh_database(server: PostgresServer) -> Iterator[str]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+@contextlib.contextmanager
+def fresh_role(server: PostgresServer, url: str, *grants: str) -> Iterator[str]:
+    """Yield the name of a user with the given rights in a database; each `{role}` stands for the name."""
+    name = f"r{secrets.token_hex(6)}"
+    with psycopg.connect(server.url, autocommit=True) as admin, psycopg.connect(url, autocommit=True) as connection:
+        admin.execute(f"CREATE ROLE {name} LOGIN".encode())
+        try:
+            for grant in ("REVOKE CREATE ON SCHEMA public FROM PUBLIC", *grants):
+                connection.execute(grant.format(role=name).encode())
+            yield name
+        finally:
+            connection.execute(f"DROP OWNED BY {name}".encode())
+            admin.execute(f"DROP ROLE {name}".encode())
+
+
 def watch(folder: Path, run: int) -> None:
     """Run a server until the process of the test run ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from carrel.app.registration import BUILT_IN
 from carrel.catalog.watcher import Watcher
-from carrel.core.errors import ConfigError, ProviderError
+from carrel.core.errors import ConfigError
 from carrel.core.provider import Secret
+from carrel.stores.store_errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from carrel.server.shared_ratelimit import SharedAllowances
@@ -49,11 +50,12 @@ class Replica:
             seal = SessionSeal(registry.key() if key is None else key.encode())
             self.sessions = SharedSessions(seal, registry, self._feed.old_token, STORED)
             self._feed.add(self._hear)
+            self._feed.add_overdue(self.sessions.end_overdue)
             self._feed.start()  # before the ended sessions are read: one that ends meanwhile is heard of
             self.sessions.start()
-        except ProviderError as error:
+        except StoreUnavailable as error:
             self._feed.close()
-            raise ConfigError(f"[store] url: {error}") from None
+            raise ConfigError(error.detail) from None
 
     def _hear(self, changes: "OutboxChanges") -> None:
         """Notify the clients of this server of what another one changed."""

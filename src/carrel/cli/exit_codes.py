@@ -1,4 +1,4 @@
-"""Exit codes: 0 success, 1 not found or not readable, 2 wrong usage or configuration, 70 a bug."""
+"""Exit codes: 0 success, 1 not found or not readable, 2 wrong usage or configuration or no store, 70 a bug."""
 
 from typing import Final
 

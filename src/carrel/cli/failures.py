@@ -8,6 +8,7 @@ from carrel.cli import exit_codes, stderr
 from carrel.core.errors import BadArgument, CarrelError, ConfigError, RemoteError
 from carrel.files.sandbox import is_inside
 from carrel.files.userdirs import state_folder
+from carrel.stores.store_errors import StoreUnavailable
 
 _OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing to stdout. They name no file."""
@@ -18,9 +19,11 @@ def report(error: Exception, *, is_debug: bool) -> int:
     if is_debug:
         stderr.say_traceback(error)
     if isinstance(error, CarrelError):
-        say(str(error))
-        is_usage = isinstance(error, ConfigError | BadArgument) or (
-            isinstance(error, RemoteError) and error.word == "invalid"
+        say(error.detail if isinstance(error, StoreUnavailable) else str(error))
+        is_usage = (
+            isinstance(error, ConfigError | BadArgument)
+            or (isinstance(error, RemoteError) and error.word == "invalid")
+            or (isinstance(error, StoreUnavailable) and error.word == "unavailable")
         )
         return exit_codes.USAGE if is_usage else exit_codes.FAILED
     message = _system_failure(error)

@@ -22,7 +22,7 @@ from carrel.core.provider import Project
 from carrel.core.writer import LOCAL, writing_as
 from carrel.providers.scopes import commands, location
 from carrel.providers.scopes.connection import ScopesStore
-from carrel.providers.scopes.scope_errors import Archived, ScopeError
+from carrel.providers.scopes.scope_errors import Archived, ScopeError, StoreAway
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.uris import DEFAULT_NODES
 from carrel.providers.scopes.values import MAX_CHILDREN
@@ -55,7 +55,7 @@ class ScopesGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ScopeError as error:
-            text = error.text
+            text = error.detail if isinstance(error, StoreAway) else error.text
             if isinstance(error, Archived):
                 text = error.with_advice(f"{commands.PROGRAM} status {error.alias} --restore")
             code = _report(text, error.code, error.status, error.exit, is_json=is_json)

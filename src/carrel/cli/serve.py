@@ -86,8 +86,8 @@ def _serve(parsed: Parsed, *, is_terminal: bool) -> int:
         )
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags, parsed.origins))
-        if desk.store is not None and desk.store.bus is not None:
-            desk.store.bus.start()
+        if desk.store is not None:
+            desk.store.begin_serving()
         if not parsed.is_quiet:
             say("\n".join(announcement(desk, is_terminal=is_terminal)))
         collect_from_now_on()

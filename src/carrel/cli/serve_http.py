@@ -58,6 +58,8 @@ def run_http(
         listening = bind(host, port) if worker is None else worker.listening
         visits = Visits(listening.getsockname()[1]) if worker is None else worker.visits
         app = _app(desk, guard, visits, replica)
+        if desk.store is not None:
+            desk.store.logs_outages = True
         url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
 
         def announce() -> None:

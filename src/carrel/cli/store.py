@@ -29,7 +29,7 @@ from carrel.providers.sage.memory import SageMemory
 from carrel.providers.scopes import location
 from carrel.providers.scopes.connection import ScopesStore
 from carrel.providers.scopes.copying import copy_scopes
-from carrel.providers.scopes.scope_errors import ScopeError
+from carrel.providers.scopes.scope_errors import ScopeError, StoreAway
 from carrel.providers.scopes.store import Store
 from carrel.stores.copying import CopyReport
 
@@ -113,6 +113,8 @@ def _copy_scopes(source: StoreSide, target: StoreSide, replaces: bool) -> CopyRe
             until_closed.callback(one.close)
         try:
             return copy_scopes(*stores, replaces=replaces)
+        except StoreAway as error:
+            raise ConfigError(error.detail) from None
         except ScopeError as error:
             raise CarrelError(f"scopes: {error.text}") from None
 

@@ -2,7 +2,7 @@
 
 A snapshot is a read-only transaction. A writer first updates the generation of its kind: the lock of that row makes it
 the only writer of the kind, in all processes, until it ends. A lost server makes calls fail with `StoreUnavailable`;
-each later call tries again, and no restart is needed.
+later calls try again (`stores/outage.py`), and no restart is needed.
 """
 
 import logging
@@ -20,11 +20,14 @@ from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
 from carrel.stores import housekeeping
 from carrel.stores.audit import insert_audit
+from carrel.stores.bounded_connection import BoundedConnection, Hung
+from carrel.stores.causes import OLDEST, describe, is_away, unavailable, without_rights
 from carrel.stores.change_count import ChangeCount
 from carrel.stores.migrations import MIGRATIONS, VERSION
+from carrel.stores.outage import Outage
 from carrel.stores.outbox import ChangeBell, OutboxChanges, insert_changes
 from carrel.stores.session import Row, StoreSession
-from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
+from carrel.stores.store_errors import StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
     from carrel.stores.bus import Bus
@@ -39,11 +42,15 @@ POOL_SIZE: Final = 8
 CONNECT_S: Final = 5
 WAIT_S: Final = 3.0
 """How long a call waits for a connection; it ends at once when the server cannot be reached."""
+HUNG_S: Final = 5.0
+"""How long the first statement on a connection may take; a server that is stopped accepts it and never answers."""
 LOOK_S: Final = 0.05
 """How often a waiting call looks whether an attempt to connect has failed."""
 IDLE_IN_TRANSACTION_MS: Final = 60_000
 """The server ends a transaction that is idle for this time, so that a stopped process does not keep its locks."""
 
+REPEAT_S: Final = 60.0
+"""How often a server logs that the store refuses its calls."""
 PRUNE_S: Final = 600.0
 """How often a process that writes removes what is old."""
 
@@ -57,11 +64,17 @@ _OPTIONS: Final[dict[str, str | int]] = {
 }
 """Options of each connection, unless the URL sets them: a server that vanished is noticed within half a minute."""
 
+_MAY_WRITE: Final = """SELECT bool_and(has_table_privilege(place, what)) FROM (VALUES
+    ('carrel_generations', 'SELECT'), ('carrel_generations', 'UPDATE'),
+    ('carrel_outbox', 'SELECT'), ('carrel_outbox', 'INSERT')) AS needed (place, what)"""
+"""Whether the user has the rights that every write needs."""
+
 _LOCK_KEY: Final = 0x63_61_72_72_65_6C
 """The advisory lock of migrations."""
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
-StorePool = ConnectionPool[psycopg.Connection[Row]]
+StorePool = ConnectionPool[BoundedConnection]
 _ABSENT: Final = (PoolTimeout, PoolClosed, TooManyRequests)
+_AWAY: Final = (*_ABSENT, Hung)
 
 
 class TooOld(Exception):
@@ -83,7 +96,11 @@ class Database:
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings repeat libpq's texts
         self._pool: StorePool | None = None
         self._lock = threading.Lock()
+        self.logs_outages = False
+        """Whether failures are logged, as a server does; a command ends with its error instead."""
+        self._outage = Outage()
         self._is_well = True
+        self._log_refusals_at = 0.0
         self._failures = 0
         self._used = 0
         self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
@@ -101,6 +118,8 @@ class Database:
             with psycopg.connect(_conninfo(self.address.url), autocommit=True) as connection:
                 _configure(connection)
                 self._migrate(connection)
+                if connection.execute(_MAY_WRITE).fetchone() != (True,):
+                    raise ConfigError(without_rights(self.address))
         except TooOld as error:
             running = f"the store {self.address.shown} runs Postgres {error.version}"
             raise ConfigError(f"{running}; Carrel needs Postgres {OLDEST} or newer") from None
@@ -128,6 +147,12 @@ class Database:
                     connection.execute(statement.encode())
             if version < VERSION:
                 connection.execute("UPDATE carrel_schema SET version = %s", (VERSION,))
+
+    def begin_serving(self) -> None:
+        """Begin as a server without a feed: log failures, and start the bus, if there is one; raise ConfigError."""
+        if self.bus is not None:
+            self.bus.start()
+        self.logs_outages = True
 
     def close(self) -> None:
         """Notify listeners of the last changes, and close every connection; a second call does nothing."""
@@ -158,7 +183,7 @@ class Database:
         """
         # All in one message: each round trip is time during which other writers wait.
         begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_bounds(seconds)}; {_claim(kind)}"
-        with self._turn(kind, seconds), self._translated(), self._begun(begin) as (connection, cursor):
+        with self._turn(kind, seconds), self._translated(), self._begun(begin, seconds) as (connection, cursor):
             session = StoreSession(connection, _last_number(cursor))
             yield session
             end = "ROLLBACK" if is_rehearsal else "COMMIT"
@@ -201,6 +226,7 @@ class Database:
             except BaseException:
                 connection.close()
                 raise
+            self._outage.end()
             return connection
 
     @contextmanager
@@ -240,10 +266,13 @@ class Database:
     # Connections
 
     @contextmanager
-    def _begun(self, begin: str) -> Iterator[tuple[psycopg.Connection[Row], psycopg.Cursor[Row]]]:
-        """Yield a connection after its first statement; a connection that was lost while it was idle is replaced."""
+    def _begun(self, begin: str, lock_s: float = 0.0) -> Iterator[tuple[BoundedConnection, psycopg.Cursor[Row]]]:
+        """Yield a connection after its first statement, which may wait `lock_s` for a lock.
+
+        A connection that was lost while it was idle is replaced.
+        """
         pool = self._opened()
-        connection, cursor = self._take(pool, begin)
+        connection, cursor = self._try(pool, begin, lock_s)
         try:
             yield connection, cursor
         except BaseException:
@@ -254,17 +283,40 @@ class Database:
         finally:
             self._give_back(pool, connection)
 
-    def _give_back(self, pool: StorePool, connection: psycopg.Connection[Row]) -> None:
+    def _give_back(self, pool: StorePool, connection: BoundedConnection) -> None:
         with self._lock:
             self._used -= 1
         pool.putconn(connection)
 
-    def _take(self, pool: StorePool, begin: str) -> tuple[psycopg.Connection[Row], psycopg.Cursor[Row]]:
-        until = monotonic() + WAIT_S
+    def _try(self, pool: StorePool, begin: str, lock_s: float) -> tuple[BoundedConnection, psycopg.Cursor[Row]]:
+        """Take a connection, unless another call has just found that there is none."""
+        patience_s = self._outage.patience_s(WAIT_S)
+        if not patience_s:
+            raise PoolTimeout("a call failed a moment ago")
+        started = monotonic()
+        try:
+            taken = self._take(pool, begin, started + patience_s, lock_s)
+        except _AWAY:
+            self._outage.begin(started)
+            raise
+        except psycopg.Error:
+            self._outage.end()  # it answers
+            raise
+        self._outage.end()
+        return taken
+
+    def _take(
+        self, pool: StorePool, begin: str, until: float, lock_s: float
+    ) -> tuple[BoundedConnection, psycopg.Cursor[Row]]:
         while True:
             connection = self._get(pool, until)
             try:
-                cursor = connection.execute(begin.encode())
+                cursor = connection.execute_within(HUNG_S + lock_s, begin)
+            except Hung:
+                connection.close()
+                self._drop(pool)
+                self._give_back(pool, connection)
+                raise
             except _LOST:
                 is_lost = connection.closed
                 self._give_back(pool, connection)
@@ -276,7 +328,14 @@ class Database:
             else:
                 return connection, cursor
 
-    def _get(self, pool: StorePool, until: float) -> psycopg.Connection[Row]:
+    def _drop(self, pool: StorePool) -> None:
+        """Close all idle connections: if one hangs, the others do as well."""
+        with self._lock:
+            if self._pool is pool:
+                self._pool = None
+        pool.close(timeout=0)
+
+    def _get(self, pool: StorePool, until: float) -> BoundedConnection:
         """Wait for a free connection until the given time, or until it is clear that there will be none."""
         failures = self._failures
         while True:
@@ -301,6 +360,7 @@ class Database:
                 # A failed attempt ends at once: the next call makes the next one.
                 self._pool = ConnectionPool(
                     _conninfo(self.address.url),
+                    connection_class=BoundedConnection,
                     kwargs={"autocommit": True},
                     min_size=0,
                     max_size=POOL_SIZE,
@@ -316,18 +376,31 @@ class Database:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into `StoreUnavailable`; log the beginning and the end of an outage."""
+        """Turn the driver's errors into `StoreUnavailable`."""
         try:
             yield
         except (psycopg.Error, TooOld, *_ABSENT) as error:
             failure = unavailable(self.address, error)
-            if self._is_well and failure.word == "unavailable":
-                log.warning("%s", failure.detail)
-            self._is_well = self._is_well and failure.word != "unavailable"
+            if failure.word == "unavailable":
+                self._log_failure(failure, is_outage=is_away(error))
             raise failure from None
         if not self._is_well:
             self._is_well = True
-            log.warning("the store %s answers again", self.address.shown)
+            self._log("the store %s answers again", self.address.shown)
+
+    def _log_failure(self, failure: StoreUnavailable, *, is_outage: bool) -> None:
+        """Log the beginning of an outage; now and then, that a store which answers refuses what is asked of it."""
+        if is_outage:
+            if self._is_well:
+                self._log("%s", failure.detail)
+            self._is_well = False
+        elif monotonic() >= self._log_refusals_at:
+            self._log_refusals_at = monotonic() + REPEAT_S
+            self._log("%s", failure.detail)
+
+    def _log(self, text: str, named: str) -> None:
+        if self.logs_outages:
+            log.warning(text, named)
 
 
 def _bus(address: BusAddress) -> "Bus":

@@ -35,6 +35,7 @@ class ChangeFeed:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._listeners: list[Heard] = []
+        self._overdue: list[Callable[[], None]] = []
         self._end = threading.Event()
         self._first = threading.Event()
         self._unheard: dict[Heard, OutboxChanges] = {}
@@ -61,6 +62,13 @@ class ChangeFeed:
         If it raises `StoreUnavailable`, the next look calls it with these changes again.
         """
         self._listeners.append(heard)
+
+    def add_overdue(self, action: Callable[[], None]) -> None:
+        """Register a function that is called after each look, when the store answers: for what failed without it.
+
+        It may raise `StoreUnavailable`.
+        """
+        self._overdue.append(action)
 
     def wait(self, seconds: float) -> bool:
         """Wait until the feed listens for the first time; return False after a timeout."""
@@ -121,6 +129,9 @@ class ChangeFeed:
         self._database.note(changes)
         for heard in tuple(self._listeners):
             self._tell(heard, changes)
+        for action in tuple(self._overdue):
+            with suppress(CarrelError):  # the next look calls it again
+                attempt("a look at the store", action)
 
     def _tell(self, heard: Heard, changes: OutboxChanges) -> None:
         """Call a listener with the changes, if there are any, and with those that it could not take before."""

@@ -50,13 +50,14 @@ class SessionRegistry:
             statement = "SELECT uri FROM carrel_session_uris WHERE session = %s ORDER BY added_at, uri"
             return [str(uri) for (uri,) in connection.execute(statement, (session_id,))]
 
-    def end(self, session_id: str) -> None:
-        """End a session on all replicas."""
+    def end(self, session_ids: Iterable[str]) -> None:
+        """End sessions on all replicas, in one transaction."""
         with self._database.changing() as session:
-            session.execute("DELETE FROM carrel_session_uris WHERE session = ?", (session_id,))
-            statement = "INSERT INTO carrel_ended_sessions (session) VALUES (?) ON CONFLICT DO NOTHING"
-            session.execute(statement, (session_id,))
-            session.changed[SCHEME, session_id] = None
+            ids = sorted(session_ids)
+            session.execute("DELETE FROM carrel_session_uris WHERE session = ANY(?)", (ids,))
+            statement = "INSERT INTO carrel_ended_sessions (session) SELECT unnest(?::text[]) ON CONFLICT DO NOTHING"
+            session.execute(statement, (ids,))
+            session.changed.update(dict.fromkeys((SCHEME, one) for one in ids))
 
     def ended(self, among: Iterable[str] | None = None) -> frozenset[str]:
         """Return the ended sessions, all or those in `among`; for all, first delete old records."""

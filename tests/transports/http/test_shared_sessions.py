@@ -3,8 +3,8 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,19 @@ from carrel.app.app import Desk, open_desk
 from carrel.app.config import load
 from carrel.app.replica import Replica
 from carrel.catalog.access import EVERYTHING
+from carrel.core.store_address import parse_address
+from carrel.stores.database import Database
 from carrel.stores.outbox import changes_since
+from carrel.stores.session_registry import SessionRegistry
+from carrel.stores.store_errors import StoreUnavailable
+from carrel.transports.http import shared_sessions
 from carrel.transports.http.app import App
+from carrel.transports.http.session_seal import SessionSeal
+from carrel.transports.http.shared_sessions import SharedSessions
+from tests.support.gate import Gate
 from tests.support.http_asking import INITIALIZE, JSON, OPEN, Exchange, Reply, ask, asking, legacy, run
-from tests.support.waiting import PATIENCE_S
+from tests.support.postgres import PostgresServer
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -193,6 +202,65 @@ def test_a_session_that_ended_on_one_replica_is_unknown_on_all(replicas: Pair) -
             assert (await replica.post(legacy("ping"), session)).status == 404
 
     run(talk)
+
+
+def test_a_session_that_ended_during_an_outage_is_unknown_on_all_replicas_afterwards(
+    tmp_path: Path, store_url: str, unused_port: int, postgres: PostgresServer
+) -> None:
+    gate = Gate(unused_port, postgres.folder / ".s.PGSQL.5432")
+    with ExitStack() as until_closed:
+        until_closed.enter_context(gate)
+        one = until_closed.enter_context(closing(ReplicaOfDesk(tmp_path / "a", gate.url(store_url))))
+        other = until_closed.enter_context(closing(ReplicaOfDesk(tmp_path / "b", store_url)))
+
+        async def talk() -> None:
+            sessions = [await one.open() for _ in range(3)]
+            gate.shut()
+            for session in sessions:
+                ended = await ask(one.app, "DELETE", "/mcp", {"mcp-session-id": session})
+                assert ended.status == 204
+                assert (await one.post(legacy("ping"), session)).status == 404
+                assert (await other.post(legacy("ping"), session)).status == 200
+            gate.open()
+            known = other.replica.sessions
+            await asyncio.to_thread(until, lambda: not any(known.find(one, EVERYTHING) for one in sessions))
+            for session in sessions:
+                assert (await other.post(legacy("ping"), session)).status == 404
+
+        run(talk)
+
+
+class AwayRegistry(SessionRegistry):
+    """A registry whose store is away while `is_away`."""
+
+    is_away = True
+
+    def end(self, session_ids: Iterable[str]) -> None:
+        if self.is_away:
+            raise StoreUnavailable("The store cannot be reached now; try again later")
+        super().end(session_ids)
+
+
+def test_the_number_of_sessions_that_must_still_end_elsewhere_is_bounded(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_sessions, "MAX_OVERDUE", 2)
+    with closing(Database(parse_address(store_url))) as store:
+        store.prepare()
+        registry = AwayRegistry(store)
+        sessions = SharedSessions(SessionSeal(b"a key of this team"), registry)
+        for name in ("a", "b", "c"):
+            sessions.end(name)
+        with pytest.raises(StoreUnavailable):
+            sessions.end_overdue()
+        assert registry.ended() == frozenset()
+
+        registry.is_away = False
+        sessions.end_overdue()
+        sessions.end_overdue()
+
+        assert registry.ended() == {"b", "c"}
+    assert [sessions.has_ended(name) for name in ("a", "b", "c", "d")] == [True, True, True, False]
 
 
 def test_a_replica_that_starts_later_knows_which_sessions_have_ended(

@@ -10,7 +10,6 @@ from carrel.providers.sage.file_writes import MAX_TRIES, NameTaken, WriteFailed
 from carrel.providers.sage.folder_files import Check, Path, text_of
 from carrel.stores.documents import DocumentMirror, DocumentWriter, writing_documents
 from carrel.stores.shared import acquire, release
-from carrel.stores.store_errors import StoreUnavailable
 
 _SCHEMES = {"system": "system", "checkpoints": "checkpoint", "knowledge": "knowledge", "failures": "failure"}
 
@@ -119,14 +118,11 @@ class TeamFiles:
     @contextmanager
     def _writing(self, check: Check | None = None) -> Iterator[DocumentWriter]:
         """Yield the only writer, after a call of `check`; the mirror then has all committed documents."""
-        try:
-            with writing_documents(self._database, "sage") as writer:
-                if check is not None:
-                    self._mirror.refresh_in(writer.session)
-                    check()
-                yield writer
-        except StoreUnavailable as error:
-            raise WriteFailed(error.message) from None
+        with writing_documents(self._database, "sage") as writer:
+            if check is not None:
+                self._mirror.refresh_in(writer.session)
+                check()
+            yield writer
 
     def _put(
         self,

@@ -67,6 +67,14 @@ class StoreFault(ScopeError):
         return self.note or INTERNAL_TEXT
 
 
+class StoreAway(ScopeError):
+    """The team's store cannot be used. `detail` names it, and is for the command line."""
+
+    def __init__(self, text: str, detail: str) -> None:
+        super().__init__("UNAVAILABLE", text)
+        self.detail, self.exit = detail, 2
+
+
 class Archived(ScopeError):
     """The scope is archived."""
 

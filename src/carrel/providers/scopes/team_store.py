@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from carrel.core.limits import STORE_READ_S, STORE_WRITE_S
 from carrel.core.store_address import StoreAddress
 from carrel.providers.scopes.connection import ScopesConnection
-from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
+from carrel.providers.scopes.scope_errors import ScopeError, StoreAway, StoreFault
 from carrel.providers.scopes.values import MAX_CHILDREN
 from carrel.stores.constraints import ConstraintViolated
 from carrel.stores.shared import acquire, release
@@ -82,6 +82,6 @@ def _translated() -> Iterator[None]:
     except StoreBusy as error:
         raise ScopeError("BUSY", "Store is busy") from error
     except StoreUnavailable as error:
-        raise ScopeError("UNAVAILABLE", error.message) from error
+        raise StoreAway(error.message, error.detail) from error
     except ConstraintViolated as error:
         raise StoreFault(f"the store refused a change: {error.constraint or 'a rule of its schema'}") from error

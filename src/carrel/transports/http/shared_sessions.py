@@ -17,6 +17,7 @@ from carrel.transports.http.session_seal import SessionSeal, SessionState
 log = logging.getLogger(__name__)
 
 MAX_ENDED: Final = 100_000
+MAX_OVERDUE: Final = 10_000
 CHANGED: Final = "carrel-session"
 """The scheme of changes of sessions in the feed; their URI is the name of the session."""
 
@@ -45,8 +46,8 @@ class Registry(Protocol):
     def uris(self, session_id: str) -> list[str]:
         """Return the subscriptions of a session."""
 
-    def end(self, session_id: str) -> None:
-        """End a session on all replicas."""
+    def end(self, session_ids: Iterable[str]) -> None:
+        """End sessions on all replicas."""
 
     def ended(self, among: Iterable[str] | None = None) -> frozenset[str]:
         """Return the ended sessions."""
@@ -80,6 +81,7 @@ class SharedSessions:
         self._stored = frozenset(stored)
         self._lock = threading.Lock()
         self._ended: dict[str, None] = {}
+        self._overdue: dict[str, None] = {}
         self.on_change: Callable[[str], None] = lambda name: None
         """Called with the name of a session that changed on another replica."""
 
@@ -116,13 +118,30 @@ class SharedSessions:
             (self._registry.subscribe if is_wanted else self._registry.unsubscribe)(name, uri)
 
     def end(self, name: str) -> None:
-        """End a session on all replicas; may wait. During an outage, it ends here only."""
+        """End a session on all replicas; may wait. During an outage it ends here, and elsewhere with `end_overdue`."""
         self._note_ended((name,))
         if self._registry is not None:
             try:
-                self._registry.end(name)
-            except ProviderError as error:
-                log.warning("a session ended on this replica only: %s", error)
+                self._registry.end((name,))
+            except ProviderError:
+                self._note_overdue(name)
+
+    def end_overdue(self) -> None:
+        """End on all replicas what ended here during an outage; may wait, and raise `ProviderError`."""
+        with self._lock:
+            names = tuple(self._overdue)
+        if names and self._registry is not None:
+            self._registry.end(names)
+            with self._lock:
+                for name in names:
+                    self._overdue.pop(name, None)
+
+    def _note_overdue(self, name: str) -> None:
+        with self._lock:
+            self._overdue[name] = None
+            if len(self._overdue) > MAX_OVERDUE:
+                del self._overdue[next(iter(self._overdue))]
+                log.warning("a session ended on this replica only: too many ended while the store was away")
 
     def resume(self, name: str, last_event: str) -> Resumption:
         """Return what a stream begins with; may wait."""

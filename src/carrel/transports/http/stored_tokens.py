@@ -7,7 +7,8 @@ valid while it is away.
 from collections.abc import Mapping
 from time import time
 
-from carrel.core.errors import ConfigError, ProviderError
+from carrel.core.errors import ConfigError
+from carrel.stores.store_errors import StoreUnavailable
 from carrel.stores.token_table import SCHEME, TokenRow, TokenTable
 from carrel.transports.http.shared_sessions import Missed
 from carrel.transports.http.tokens import Token, TokenStore, hash_token, make_token
@@ -47,7 +48,7 @@ class StoredTokens(TokenStore):
         return self._version, 0
 
     def refresh(self) -> None:
-        """Read the tokens again; may wait, and raise `ProviderError`."""
+        """Read the tokens again; may wait, and raise `StoreUnavailable`."""
         self._copy = self.all()
         self._version += 1
 
@@ -55,8 +56,8 @@ class StoredTokens(TokenStore):
         """Make the first copy; raise ConfigError if the store does not answer."""
         try:
             self.refresh()
-        except ProviderError as error:
-            raise ConfigError(f"[store] url: {error}") from None
+        except StoreUnavailable as error:
+            raise ConfigError(error.detail) from None
 
     def hear(self, changes: Missed) -> None:
         """Learn from the feed that tokens were added or revoked."""
