@@ -175,7 +175,7 @@ class Assembler:
             return []
         if self._redact is not None:
             [whole] = self._redact([before + text])
-            text = whole[len(commonprefix((before, whole))) :]
+            text = whole[len(commonprefix((before, whole))) :]  # noqa: RUF071 texts, not paths
             self._before = whole[-_CONTEXT:] if is_partial else ""
             if before and not text and not lost:
                 return []
