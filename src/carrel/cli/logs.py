@@ -40,7 +40,7 @@ class LogCopy:
         self._writer: SpoolWriter | None = None
         self._sender: LogSender | None = None
         try:
-            config = options.config()
+            config = options.config("logs")
             values = config.values("logs")
             bounds = {key: values[key] for key in ("max_bytes", "max_entries", "redact") if key in values}
             spool.prune(config.root, max(0, int(values.get("spool_logs", 64)) - 1))

@@ -18,9 +18,9 @@ from carrel.transports.http.tokens import TokenStore
 
 
 @contextmanager
-def _tokens(options: CommandOptions) -> Iterator[TokenStore]:
+def _tokens(options: CommandOptions, *, writes: bool = True) -> Iterator[TokenStore]:
     """Yield the tokens of the team's store, if one is configured, else those of this user."""
-    store = open_store(options.config())
+    store = open_store(options.config("store", "bus", writes=writes))
     if store is None:
         yield TokenStore(os.environ)
         return
@@ -66,7 +66,7 @@ def add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
 @click.pass_obj
 def list_tokens(options: CommandOptions) -> None:
     """List the tokens and their permissions."""
-    with _tokens(options) as stored:
+    with _tokens(options, writes=False) as stored:
         tokens = stored.all()
     if options.is_json:
         described = [
