@@ -149,7 +149,7 @@ def push(
     sender = Sending(desk, kind, program).begin(_new_id(name or _as_name(program)))
     while data := file.read(_CHUNK):
         sender.feed("out", data)
-    if not sender.end(exit_code):
+    if not sender.end(exit_code, is_patient=True):
         return exit_codes.FAILED
     if options.is_json:
         output.print_json({"uri": sender.uri})
