@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import click
 
@@ -15,6 +16,9 @@ from carrel.core.errors import ConfigError
 from carrel.core.isotime import iso
 from carrel.core.writer import LOCAL, writing_as
 from carrel.transports.http.tokens import TokenStore
+
+_NONE: Final = "none"
+_NO_SCOPES: Final = "none (only those of its groups)"
 
 
 @contextmanager
@@ -47,18 +51,29 @@ def token() -> None:
     "scopes",
     metavar="SCHEME:RIGHT",
     multiple=True,
-    help="A permission, such as workspace:read. Without it, the token may do everything.",
+    help="A permission, such as workspace:read, or none: only what its groups allow. "
+    "Without it, the token may do everything.",
 )
 @with_command_options
 @click.pass_obj
 def add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
     """Create a token and print it. It is shown only once."""
+    given = _scopes(scopes)
     with _tokens(options) as tokens:
-        secret = tokens.add(name, parse_scopes(scopes) if scopes else None)
+        secret = tokens.add(name, given)
     if options.is_json:
-        output.print_json({"name": name, "token": secret, "scopes": list(scopes) or None})
+        output.print_json({"name": name, "token": secret, "scopes": None if given is None else sorted(given)})
     else:
         output.print_text(secret)
+
+
+def _scopes(words: tuple[str, ...]) -> frozenset[str] | None:
+    """Return the scopes that were given, none for the word none; None for everything."""
+    if _NONE not in words:
+        return parse_scopes(words) if words else None
+    if set(words) != {_NONE}:
+        raise ConfigError("--scope none stands alone: leave it out, or the other scopes")
+    return frozenset()
 
 
 @token.command("list")
@@ -80,7 +95,8 @@ def list_tokens(options: CommandOptions) -> None:
         output.print_json(described)
         return
     rows = [
-        (one.name, "everything" if one.scopes is None else " ".join(one.scopes), iso(one.created_ms)) for one in tokens
+        (one.name, "everything" if one.scopes is None else " ".join(one.scopes) or _NO_SCOPES, iso(one.created_ms))
+        for one in tokens
     ]
     empty = "No tokens yet. To create one: carrel token add NAME"
     output.print_table(("token", "permissions", "created"), rows, plain_columns=2, empty=empty)
