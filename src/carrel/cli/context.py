@@ -11,16 +11,12 @@ from typing import Final
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
 from carrel.cli.named_objects import with_flags
-from carrel.cli.stderr import say
+from carrel.cli.withheld import SERVED, say_withheld
 from carrel.client.client import Client
 from carrel.core.errors import ConfigError, Unreachable
 
 STARTUP_WAIT_S: Final = 15.0
 """How long a command waits for objects and mounts that are still starting."""
-
-_SERVED: Final = ("store", "workspace", "buckets", "objects", "mounts", "alc", "sage", "scopes")
-"""The sections that decide what there is to list, read and find."""
-_OTHER_STORE: Final = "or name the store in CARREL_STORE_URL (an empty one stands for this machine's own records)"
 
 
 @dataclass(slots=True)
@@ -40,25 +36,15 @@ class CommandOptions:
         return [*(["--debug"] if self.is_debug else []), *named, *(f"--with={one}" for one in self.objects)]
 
     def config(self, *needed: str, writes: bool = False) -> Config:
-        """Return the configuration of the project; print which settings of the sections `needed` are not in effect.
-
-        Raise ConfigError if a command that writes records would write them to another store than a project file names.
-        """
+        """Return the configuration of the project; print which settings of the sections `needed` are not in effect."""
         config = load(self.project, os.environ, with_flags(self.objects))
-        for one in config.withheld:
-            table = one.section.partition(".")[0]
-            is_overridden = one.key != "" and _is_overridden(config, one.section, one.key)
-            if table not in needed or one.key == "tools" or is_overridden:
-                continue
-            if writes and (table, one.key) == ("store", "url"):
-                raise ConfigError(f"nothing was written: {one}, {_OTHER_STORE}")
-            say(f"carrel: {one}")
+        say_withheld(config, needed, writes=writes)
         return config
 
     @contextmanager
     def desk(self, *, prints_notes: bool = False) -> Iterator[Desk]:
         """Open the project's desk in this process. A command that `prints_notes` itself gets none on stderr."""
-        config = self.config(*(() if prints_notes else _SERVED))
+        config = self.config(*(() if prints_notes else SERVED))
         with contextlib.ExitStack() as until_closed:
             if any(section.startswith("objects.") for section in config.sections):
                 from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
@@ -82,12 +68,6 @@ class CommandOptions:
             return
         with self.desk() as desk, Client.to(desk.server) as client:
             yield client
-
-
-def _is_overridden(config: Config, section: str, key: str) -> bool:
-    """Return whether a layer above the project's files sets a key."""
-    setting = config.sections.get(section, {}).get(key)
-    return setting is not None and setting.layer in ("environment", "flag")
 
 
 def _reach(named: str) -> Client:

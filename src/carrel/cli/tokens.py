@@ -3,12 +3,11 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import click
 
 from carrel.app.app import open_store
-from carrel.catalog.access import parse_scopes
+from carrel.catalog.groups import NO_SCOPES, parse_token_scopes
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options
@@ -16,9 +15,6 @@ from carrel.core.errors import ConfigError
 from carrel.core.isotime import iso
 from carrel.core.writer import LOCAL, writing_as
 from carrel.transports.http.tokens import TokenStore
-
-_NONE: Final = "none"
-_NO_SCOPES: Final = "none (only those of its groups)"
 
 
 @contextmanager
@@ -58,22 +54,13 @@ def token() -> None:
 @click.pass_obj
 def add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
     """Create a token and print it. It is shown only once."""
-    given = _scopes(scopes)
+    given = parse_token_scopes(scopes)
     with _tokens(options) as tokens:
         secret = tokens.add(name, given)
     if options.is_json:
         output.print_json({"name": name, "token": secret, "scopes": None if given is None else sorted(given)})
     else:
         output.print_text(secret)
-
-
-def _scopes(words: tuple[str, ...]) -> frozenset[str] | None:
-    """Return the scopes that were given, none for the word none; None for everything."""
-    if _NONE not in words:
-        return parse_scopes(words) if words else None
-    if set(words) != {_NONE}:
-        raise ConfigError("--scope none stands alone: leave it out, or the other scopes")
-    return frozenset()
 
 
 @token.command("list")
@@ -95,7 +82,7 @@ def list_tokens(options: CommandOptions) -> None:
         output.print_json(described)
         return
     rows = [
-        (one.name, "everything" if one.scopes is None else " ".join(one.scopes) or _NO_SCOPES, iso(one.created_ms))
+        (one.name, "everything" if one.scopes is None else " ".join(one.scopes) or NO_SCOPES, iso(one.created_ms))
         for one in tokens
     ]
     empty = "No tokens yet. To create one: carrel token add NAME"

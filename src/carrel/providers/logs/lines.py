@@ -6,10 +6,10 @@ restarts the line when something follows it, as on a terminal.
 
 import codecs
 import re
-from os.path import commonprefix
-from typing import Final, Protocol
+from typing import Final
 
 from carrel.providers.logs.ring import LogLine
+from carrel.providers.logs.unfinished import LineInParts, Redact
 
 MARK_ROOM: Final = 33
 """Bytes of a cut line that are reserved for its mark and its line end."""
@@ -33,19 +33,6 @@ _CONTROLS: Final = bytes(set(range(32)) - {9, 10} | {127})
 _LATE_CONTROL: Final = re.compile(b"\xc2[\x80-\x9f]")
 _STRING_END: Final = re.compile(f"\x07|\x9c|\x1b\\\\|(?=[\n{_OPEN}])")
 
-_CONTEXT: Final = 512
-"""Number of characters of a returned unfinished line that are redacted again with the text that follows."""
-
-
-class Redact(Protocol):
-    """Removes secrets from lines."""
-
-    def __call__(self, lines: list[str]) -> list[str]:
-        """Return the lines without their secrets."""
-
-    def find_unfinished(self, text: str) -> int:
-        """Return where text begins that may become a secret with what follows; the length if there is none."""
-
 
 class Assembler:
     """Makes lines of the bytes of one stream."""
@@ -53,12 +40,12 @@ class Assembler:
     def __init__(self, max_bytes: int, redact: Redact | None = None) -> None:
         self._max_bytes = max_bytes
         self._redact = redact
+        self._line = LineInParts(redact)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._carry = ""
         self._is_in_string = False
         self._has_return = False
         self._is_continued = False
-        self._before = ""
         self._parts: list[str] = []
         self._held = 0
         self._lost = 0
@@ -97,10 +84,13 @@ class Assembler:
         return count, size
 
     def flush(self, *, is_end: bool = False) -> list[LogLine]:
-        """Return an unfinished line, but not the beginning of a secret; at the end also an unfinished character."""
+        """Return an unfinished line without the beginning of a secret; at the end all, with an unfinished character."""
+        rest = ""
         if is_end:
             self._hold(self._decoder.decode(b"", final=True))
-        rest = "" if is_end else self._cut_unfinished()
+        elif not self._lost:
+            text, rest = self._line.split("".join(self._parts))
+            self._parts, self._held = [text], len(text.encode())
         lines = self._release(is_partial=True) if self._held else []
         self._hold(rest)
         return lines
@@ -136,6 +126,7 @@ class Assembler:
             text = _last_part(parts)
             if text and not parts[0] == text == "".join(parts):
                 self._forget()
+                self._line.restart()
         if not text:
             return
         data = text.encode()
@@ -151,34 +142,18 @@ class Assembler:
         if len(self._parts) > _MAX_PARTS:
             self._parts = ["".join(self._parts)]
 
-    def _cut_unfinished(self) -> str:
-        """Remove from the unfinished line what may be the beginning of a secret, and return it."""
-        if self._redact is None or not self._held or self._lost:
-            return ""
-        text = "".join(self._parts)
-        begin = self._redact.find_unfinished(text)
-        self._parts = [text[:begin]]
-        self._held = len(self._parts[0].encode())
-        return text[begin:]
-
     def _forget(self) -> None:
-        self._before = ""
         self._parts = []
         self._held = self._lost = 0
 
     def _release(self, *, is_partial: bool) -> list[LogLine]:
         """Return the unfinished line; nothing if only the end of an already returned line is left."""
-        text, lost, before = "".join(self._parts), self._lost, self._before
+        text, lost = "".join(self._parts), self._lost
         is_continued, self._is_continued = self._is_continued, is_partial
         self._forget()
+        text = self._line.redact(text, is_partial=is_partial)
         if not text and is_continued:
             return []
-        if self._redact is not None:
-            [whole] = self._redact([before + text])
-            text = whole[len(commonprefix((before, whole))) :]  # noqa: RUF071 texts, not paths
-            self._before = whole[-_CONTEXT:] if is_partial else ""
-            if before and not text and not lost:
-                return []
         return [make_line(text, lost, self._max_bytes, is_partial=is_partial)]
 
     def _whole(self, texts: list[str]) -> list[LogLine]:
