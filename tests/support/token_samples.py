@@ -143,9 +143,8 @@ def tables_of_numbers() -> Iterator[str]:
         chance = random.Random(seed)
         yield "\n".join(",".join(f"{chance.random() * 100:.2f}" for _ in range(8)) for _ in range(40))
         yield "\n".join(f"{chance.random():.7e}" for _ in range(100))
-        yield "\n".join(
-            ",".join(str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(8)) for _ in range(40)
-        )
+        rows = ([chance.randrange(10 ** chance.randrange(1, 7)) for _ in range(8)] for _ in range(40))
+        yield "\n".join(",".join(map(str, row)) for row in rows)
 
 
 SAMPLES: dict[str, Callable[[], Iterable[str]]] = {

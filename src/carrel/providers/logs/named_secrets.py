@@ -22,10 +22,10 @@ _OPTION: Final = rf"(?<=-){_NAME}[ \t]+[\"']?"
 _LOGIN: Final = r"(?<!\S)(?:-[A-Za-z]{0,16}[uU][ \t]*|--(?:proxy-)?user[ \t=]+)[\"']?[^\s:\"']{1,128}:"
 
 NAMES: Final = (
-    *("password", "passwd", "passphrase", "secret", "token", "credential"),
-    *(f"{kind}{sign}key" for kind in ("api", "access", "private") for sign in ("", "_", "-")),
+    *("passw", "passphrase", "secret", "token", "credential"),
+    *("_key", "-key", "apikey", "accesskey", "privatekey"),
 )
-"""Words (in lower case) without which `NAMED` cannot match."""
+"""Parts of words (in lower case) without which `NAMED` cannot match."""
 NAMED: Final = re.compile(
     rf"(?i)(?P<kept>{_NAME}(?:{_CERTAIN}(?={_ANY})|{_SEPARATOR}(?={_LIKELY}))|{_OPTION}(?={_LIKELY})){_VALUE}+"
 )
