@@ -29,6 +29,7 @@ LATER = (
     "cli/open.py",
     "cli/serve_workers.py",
     "cli/withheld.py",
+    "cli/store.py",
     "core/bus_address.py",
     "transports/http/accept.py",
     "transports/http/draining.py",
@@ -43,12 +44,18 @@ LATER = (
     "providers/audit.py",
     "providers/guide/project.py",
     "providers/logs/named_secrets.py",
+    "providers/logs/copying.py",
     "providers/logs/pushed_logs.py",
     "providers/logs/quota.py",
     "providers/logs/sender.py",
     "providers/logs/spool_lines.py",
     "providers/logs/spooled_log.py",
     "providers/logs/unfinished.py",
+    "providers/sage/copying.py",
+    "providers/sage/team_files.py",
+    "providers/scopes/copying.py",
+    "providers/scopes/deleted_etags.py",
+    "providers/scopes/team_store.py",
     "providers/workspace/bucket_files.py",
     "providers/workspace/bucket_listing.py",
     "providers/workspace/bucket_root.py",
@@ -61,7 +68,7 @@ LATER = (
     "transports/http/stored_tokens.py",
 )
 """Packages and modules that came after the aim for the lines was set."""
-MAX_LINES = 48_550
+MAX_LINES = 47_990
 """Lines of source without the later packages. 32,000 is the aim."""
 MAX_ANY = 2.5
 """Uses of `Any` in 1,000 lines."""

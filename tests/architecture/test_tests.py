@@ -52,6 +52,7 @@ TESTED_THROUGH = {
     "cli/test_store.py": "providers/logs/copying providers/sage/copying providers/scopes/copying stores/copying",
     "stores/test_database.py": "stores/migrations/m0001_changes stores/migrations/m0002_scopes "
     "stores/migrations/m0003_documents stores/migrations/m0006_logs stores/store_errors",
+    "providers/test_audit.py": "providers/scopes/deleted_etags",
     "stores/test_bus.py": "core/bus_address",
     "stores/test_session.py": "stores/constraints",
     "stores/test_audit.py": "core/writer stores/housekeeping stores/migrations/m0007_audit",

@@ -239,6 +239,24 @@ def test_groups_stand_in_the_configuration(tmp_path: Path) -> None:
         load(str(tmp_path), environment).groups()
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('allow = ["scopes:read"]', 'needs the key \'members\', such as members = ["alice", "groups=platform"]'),
+        ('members = ["alice"]', 'needs the key \'allow\', such as allow = ["scopes:write", "workspace:///docs/:read"]'),
+    ],
+)
+def test_a_group_without_one_of_its_keys_is_refused_with_an_example(tmp_path: Path, text: str, sentence: str) -> None:
+    user = tmp_path / "home" / ".config" / "carrel" / "config.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text(f"[groups.writers]\n{text}\n")
+
+    with pytest.raises(ConfigError) as refused:
+        load(str(tmp_path), {"HOME": str(tmp_path / "home")}).groups()
+
+    assert str(refused.value) == f"{user}: [groups.writers] {sentence}"
+
+
 def test_a_project_decides_nothing_about_callers_before_it_is_trusted(tmp_path: Path) -> None:
     (tmp_path / "carrel.toml").write_text('[groups.all]\nmembers = ["*"]\nallow = ["*:write"]\n')
 

@@ -342,6 +342,31 @@ def test_config_validate_names_the_file_the_key_and_the_nearest_name(run: Run, p
     assert run("config", "validate") == Ran(2, "", said)
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[groups.x]\nallow = ["scopes:read"]', "[groups.x] needs the key 'members'"),
+        ('[groups.x]\nmembers = ["ann"]\nallow = ["bogus"]', "[groups.x] 'bogus' is not a scope"),
+        ('[groups.x]\nmembers = ["ann"]\nallow = ["workspace:///docs/:write"]', "for reading only"),
+        ("[http]\nport = 0", "[http] port: expected a whole number from 1 to 65535, got 0"),
+        ('[session]\nkey = "short"', "[session] key: expected at least 16 characters"),
+    ],
+)
+@pytest.mark.parametrize("words", [("config", "validate"), ("serve", "--http", "127.0.0.1:0")])
+def test_config_validate_refuses_what_a_server_over_http_refuses(
+    run: Run, tmp_path: Path, words: tuple[str, ...], text: str, sentence: str
+) -> None:
+    user = tmp_path / "home" / ".config" / "carrel" / "config.toml"
+    user.parent.mkdir(parents=True, exist_ok=True)
+    user.write_text(text, encoding="utf-8")
+
+    ran = run(*words)
+
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert ran.err.startswith(f"carrel: {user}: ")
+    assert sentence in ran.err
+
+
 def test_trust_lists_and_revokes(run: Run, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text("[workspace]\nroot = '..'\n", encoding="utf-8")

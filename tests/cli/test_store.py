@@ -14,8 +14,9 @@ import pytest
 
 from carrel.cli import main
 from carrel.core.store_address import parse_address
+from carrel.providers.sage.record_files import parse_index
 from carrel.providers.sage.team_files import TeamFiles
-from carrel.providers.scopes import changes, json_lines, tool_calls
+from carrel.providers.scopes import changes, json_lines, queries, tool_calls
 from carrel.providers.scopes.connection import ScopesStore
 from carrel.providers.scopes.team_store import TeamStore
 from carrel.stores.shared import acquire, release
@@ -24,7 +25,7 @@ from tests.support import logging_project
 from tests.support.logging_project import logs, text, writer
 from tests.support.postgres import PostgresServer, fresh_schema
 from tests.support.sage_folder import FILES, lay_out, put
-from tests.support.scopes_sample import NOW, check_invariants, file_in, get, planted_file
+from tests.support.scopes_sample import NOW, check_invariants, file_in, get, planted_file, told
 from tests.support.waiting import until
 
 LOGS = "logs: 0 copied, 0 already there; 0 compared, all equal\n"
@@ -188,17 +189,134 @@ def test_another_version_of_a_file_is_a_conflict(project: Path, store_url: str, 
     assert memory_in(store_url) == memory_of(project / ".sage")
 
 
-def test_an_alias_that_another_scope_of_the_target_has_is_refused(
+def test_knowledge_that_only_one_side_has_is_no_conflict_and_stays(
+    project: Path, store_url: str, team: TeamStore, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(name: str, content: str, url: str = "") -> None:
+        monkeypatch.setenv("CARREL_STORE_URL", url)
+        assert main(["sage", "save-knowledge", name, "--keyword", name, "--content", content]) == 0
+        monkeypatch.delenv("CARREL_STORE_URL")
+
+    def knowledge() -> list[str]:
+        index = memory_in(store_url)["knowledge/index.yaml"][0].decode()
+        return [item.id for item in parse_index(index)]
+
+    copy("local", store_url)
+    old = knowledge()
+    save("mine", "Here.")
+    save("theirs", "There.", store_url)
+    copied = copy("local", store_url)
+    assert copied.out.splitlines()[-2].startswith(f"sage: 1 copied, {SAGE} already there; "), copied.err
+    assert sorted(knowledge()) == sorted([*old, "mine", "theirs"])
+    assert copy("local", store_url).out.splitlines()[1].startswith(f"sage: 0 copied, {SAGE + 1} already there; ")
+
+    save("mine", "Changed here.")
+    save("theirs", "Changed there.", store_url)
+    refused = copy("local", store_url)
+    assert (refused.code, "sage: 2 of the records differ" in refused.err) == (1, True)
+    assert copy("local", store_url, "--replace").code == 0
+    assert sorted(knowledge()) == sorted([*old, "mine", "theirs"])
+    memory = memory_in(store_url)
+    assert b"Changed here." in memory["knowledge/global/mine.md"][0]
+    assert b"Changed there." in memory["knowledge/global/theirs.md"][0]
+
+
+def test_an_index_of_knowledge_that_cannot_be_read_is_a_conflict(
+    project: Path, store_url: str, team: TeamStore, copy: Copy
+) -> None:
+    copy("local", store_url)
+    circular = "items:\n- &a\n  id: a\n  file: a.md\n  more: *a\n"
+    for index in ("items: [", circular, circular.replace("&a", "&b").replace("*a", "*b")):
+        put(project / ".sage/knowledge/index.yaml", index)
+        assert "nothing was copied: knowledge/index.yaml" in copy("local", store_url).err
+        assert copy("local", store_url, "--replace").code == 0
+
+
+@pytest.mark.parametrize("target", ["store", "local"])
+def test_a_scope_that_is_newer_in_the_target_is_replaced_with_its_old_time(
+    project: Path, store_url: str, team: TeamStore, copy: Copy, target: str
+) -> None:
+    copy("local", store_url)
+    with closing(file_in(project)) as local:
+        sides: dict[str, ScopesStore] = {"local": local, "store": team}
+        changed = sides.pop(target)
+        [kept] = sides.values()
+        with changed.writing() as connection:
+            changes.update(connection, NOW + 5, get(changed, "task-1"), changes.Change(title="Newer"))
+            changes.create(connection, NOW + 5, title="Only there", alias="extra", parent=get(changed, "task-1"))
+        words = ("local", store_url) if target == "store" else (store_url, "local")
+
+        replaced = copy(*words, "--replace")
+
+        lines = replaced.out.splitlines()
+        assert lines[:1] == ["scopes: 0 copied, 1 replaced, 5 already there; 6 compared, all equal"], replaced.err
+        assert len(lines) == 3
+        assert get(changed, "task-1") == get(kept, "task-1")
+        assert get(changed, "extra").parent_id == get(kept, "task-1").id
+
+
+@pytest.mark.parametrize("target", ["store", "local"])
+def test_a_scope_that_got_a_child_on_either_side_is_no_conflict(
+    project: Path, store_url: str, team: TeamStore, copy: Copy, target: str
+) -> None:
+    copy("local", store_url)
+    with closing(file_in(project)) as local:
+        sides: tuple[ScopesStore, ...] = local, team
+        for number, store in enumerate(sides):
+            with store.writing() as connection:
+                parent = queries.find(connection, "feature-x")
+                changes.create(connection, NOW + 5, title=f"Child {number}", alias=f"child-{number}", parent=parent)
+        words = ("local", store_url) if target == "store" else (store_url, "local")
+
+        copied = copy(*words)
+        again = copy(*words)
+        back = copy(*reversed(words))
+
+        first = "scopes: 1 copied, 6 already there; 7 compared, all equal"
+        assert [one.out.splitlines()[:1] for one in (copied, again, back)] == [
+            [first],
+            ["scopes: 0 copied, 7 already there; 7 compared, all equal"],
+            ["scopes: 1 copied, 7 already there; 8 compared, all equal"],
+        ], (copied.err, again.err, back.err)
+        assert told(local, "feature-x")["children"] == told(team, "feature-x")["children"]
+        assert get(local, "feature-x").updated_at > NOW + 5
+        assert copy("local", store_url).code == 0
+        assert exported(local) == exported(team)
+        check_invariants(local)
+        check_invariants(team)
+
+
+def test_the_aliases_of_a_copied_scope_that_others_have_are_named_with_what_to_do(
     project: Path, store_url: str, team: TeamStore, copy: Copy
 ) -> None:
     with team.writing() as connection:
         changes.create(connection, NOW, title="Ours", alias="task-1")
     before = exported(team)
 
-    refused = copy("local", store_url, "--replace")
-
-    assert (refused.code, refused.err.endswith("Alias already exists: task-1\n")) == (1, True)
+    for words in (("local", store_url), ("local", store_url, "--replace")):
+        assert copy(*words) == Copied(
+            1,
+            "",
+            "carrel: scopes: nothing was copied: task-1 (Implement API): Alias already exists: task-1; "
+            "another scope of the target has it: rename one of the two with `carrel scopes alias rename`, "
+            "then run the command again\n",
+        )
     assert exported(team) == before
+
+
+def test_a_title_that_a_sibling_in_the_target_has_is_named_with_what_to_do(
+    project: Path, store_url: str, team: TeamStore, copy: Copy
+) -> None:
+    with team.writing() as connection:
+        changes.create(connection, NOW, title="Project Alpha", alias="ours")
+
+    assert copy("local", store_url) == Copied(
+        1,
+        "",
+        "carrel: scopes: nothing was copied: project-alpha (Project Alpha): Duplicate title: Project Alpha; "
+        "another scope of the target has it under the same parent: change one of the two with "
+        "`carrel scopes update --title`, then run the command again\n",
+    )
 
 
 def test_results_of_calls_with_a_key_are_copied_too(project: Path, store_url: str, team: TeamStore, copy: Copy) -> None:

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from carrel.buckets.settings import BucketSettings
+from carrel.core.limits import FORCED_END_S
+from tests.support.s3_servers import KEY_ID, SECRET, seaweed_server
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -121,6 +125,76 @@ def test_kubernetes_runs_a_store_and_a_bucket_under_the_names_that_replicas_use(
     assert "@postgres/carrel" in text
     assert KUBERNETES["Service", "postgres"]["spec"]["ports"][0]["port"] == 5432
     assert set(re.findall(r"key: ([\w-]+)}", text)) == set(re.findall(r"--from-literal=([\w-]+)=", text))
+
+
+def environment_of(kind: str, name: str) -> dict[str, str]:
+    """Return the environment of a pod's only container; what comes from a secret is in angle brackets."""
+    [container] = KUBERNETES[kind, name]["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one.get("value", f"<{one['name']}>") for one in container["env"]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [environment_of("Deployment", "carrel"), COMPOSE["services"]["desk"]["environment"]],
+    ids=["kubernetes", "compose"],
+)
+def test_a_replica_takes_the_address_of_its_s3_store(given: dict[str, str]) -> None:
+    assert BucketSettings().endpoint_in(given) == "http://s3:8333"
+    assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= set(given)
+
+
+def identities(name: str) -> str:
+    """Return the identities of the S3 store as its container gets them, with the keys of the tests."""
+    if name == "compose":
+        text = COMPOSE["configs"]["identities"]["content"]
+        text = text.replace("${S3_KEY:?set it}", "$(S3_KEY)").replace("${S3_SECRET:?set it}", "$(S3_SECRET)")
+    else:
+        text = environment_of("StatefulSet", "s3")["IDENTITIES"]
+    return str(text).replace("$(S3_KEY)", KEY_ID).replace("$(S3_SECRET)", SECRET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["compose", "kubernetes"])
+def test_the_s3_store_answers_only_signed_requests(tmp_path: Path, name: str) -> None:
+    with seaweed_server(tmp_path, "team", identities(name)) as server:
+        server.put("handbook.md", "text")
+
+        assert server.list_unsigned() == 403
+        assert server.keys() == ["handbook.md"]
+
+
+def test_the_s3_store_reads_its_identities_from_the_file_that_it_gets() -> None:
+    [container] = KUBERNETES["StatefulSet", "s3"]["spec"]["template"]["spec"]["containers"]
+    service = COMPOSE["services"]["s3"]
+
+    assert '"$IDENTITIES" > /tmp/s3.json && exec weed server -s3 -s3.config=/tmp/s3.json ' in container["args"][0]
+    assert service["configs"] == [{"source": "identities", "target": "/etc/seaweedfs/s3.json"}]
+    assert "-s3.config=/etc/seaweedfs/s3.json" in service["command"].split()
+
+
+def test_only_the_desk_reaches_the_s3_store() -> None:
+    policy = KUBERNETES["NetworkPolicy", "s3"]["spec"]
+
+    assert policy == {
+        "podSelector": {"matchLabels": KUBERNETES["Service", "s3"]["spec"]["selector"]},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [{"podSelector": KUBERNETES["Deployment", "carrel"]["spec"]["selector"]}],
+                "ports": [{"port": "s3"}],
+            }
+        ],
+    }
+
+
+def test_a_replica_drains_after_the_balancer_has_forgotten_it() -> None:
+    pod = KUBERNETES["Deployment", "carrel"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    sleeps_s = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    [asked_every_s] = re.findall(r"^resolver .* valid=(\d+)s;", (DEPLOY / "nginx.conf").read_text(), re.MULTILINE)
+
+    assert sleeps_s >= int(asked_every_s) + container["readinessProbe"]["periodSeconds"]
+    assert pod["terminationGracePeriodSeconds"] >= sleeps_s + FORCED_END_S
 
 
 @pytest.mark.parametrize("name", ["carrel", "carrel-replicas", "postgres", "s3"])

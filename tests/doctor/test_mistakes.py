@@ -14,6 +14,7 @@ WRONG = {
     "search": {"anser_s": 1.0, "max_documents": "many"},
     "mounts": {"x": {"command": "not a list"}, "y": {"comand": ["true"]}, "z": {}},
     "workspace": 7,
+    "groups": {"g": {"allow": ["scopes:read"]}, "h": {"members": ["ann"], "allow": ["bogus"]}},
     "objects": {"o": {"import": "module:thing", "timeout_s": 0.0}},
 }
 
@@ -31,6 +32,8 @@ def test_every_mistake_is_found_with_its_place() -> None:
         ("unknown", "mounts.y", "comand", "command"),
         ("value", "mounts.z", "", None),
         ("value", "workspace", "", None),
+        ("value", "groups.g", "", None),
+        ("value", "groups.h", "", None),
         ("value", "objects.o", "timeout_s", None),
     ]
 

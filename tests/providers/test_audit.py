@@ -1,7 +1,8 @@
 """`carrel://audit`: every write of every face has a row with the ETags that readers get, for those with the right."""
 
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,42 @@ def test_a_tool_that_changes_a_scope_leaves_a_row_with_both_etags(
 
     call(desk, tool, **arguments)
 
-    row, *others = audit(desk)
-    assert len(others) == count
+    row, *others = audit(desk, uri=uri)
+    assert len(audit(desk)) == count + 1 + (tool == "scopes.delete")  # which deletes one scope more
+    assert len(others) == 2
     assert [row[key] for key in ("caller", "tool", "uri")] == ["jwt ann", tool, uri]
     assert (row["etagBefore"], row["etagAfter"]) == (before, etag(desk, uri))
+
+
+@pytest.mark.parametrize("is_command", [False, True])
+def test_every_scope_that_is_deleted_with_another_has_a_row_with_its_etag(
+    desk: Desk, project: Path, store_url: str, monkeypatch: pytest.MonkeyPatch, is_command: bool
+) -> None:
+    parents = {"home": None, "garden": "home", "bed": "garden", "rose": "bed", "tulip": "bed", "shed": "home"}
+    for alias, parent in parents.items():
+        call(desk, "scopes.create", title=alias, customAlias=alias, **({"parentAlias": parent} if parent else {}))
+    for name in ("bed-b", "bed-a"):
+        call(desk, "aliases.add", scopeAlias="bed", newAlias=name)
+    call(desk, "scopes.move", alias="tulip", before="rose")
+    call(desk, "scopes.update", alias="rose", description="Thorns.")
+    gone = ("garden", "bed", "rose", "tulip")
+    before = {f"scopes://scope/{alias}": etag(desk, f"scopes://scope/{alias}") for alias in gone}
+    count = len(audit(desk))
+
+    if is_command:
+        monkeypatch.setenv("CARREL_STORE_URL", store_url)
+        assert main(["scopes", "delete", "garden", "--cascade", "--dry-run"]) == 0
+        assert main(["scopes", "delete", "garden", "--cascade"]) == 0
+    else:
+        call(desk, "scopes.delete", alias="garden", cascade=True)
+
+    rows = audit(desk)[:-count]
+    assert rows[0]["uri"] == "scopes://scope/garden"
+    assert {row["uri"]: row["etagBefore"] for row in rows} == before
+    assert len(rows) == len(before)
+    assert {row["etagAfter"] for row in rows} == {None}
+    assert len({row["tool"] for row in rows}) == 1
+    assert [row["uri"] for row in audit(desk, uri="scopes://scope/tulip", limit=1)] == ["scopes://scope/tulip"]
 
 
 def test_a_new_scope_and_another_canonical_alias_have_rows(desk: Desk) -> None:
@@ -234,6 +267,67 @@ def test_a_copy_into_a_store_leaves_rows(project: Path, store_url: str) -> None:
         ("carrel store copy", "sage://system/objective.md"),
         ("carrel store copy", "scopes://scope/"),
     ]
+
+
+SAVED = (
+    ("save-knowledge", "prices", "--keyword", "k", "--content", "High."),
+    ("record-failure", "sale", "--approach", "A", "--why", "W", "--learned", "L", "--keyword", "K"),
+    ("save-checkpoint", "--question", "Why?", "--thesis", "Because", "--confidence", "0.5"),
+)
+
+
+def save_memory(project: Path) -> list[Path]:
+    """Save an item of each kind, and return their files."""
+    (project / ".sage/system").mkdir(parents=True)
+    (project / ".sage/system/objective.md").write_text("Sell more\n")
+    for words in SAVED:
+        assert main(["sage", *words]) == 0
+    return sorted((project / ".sage").rglob("*.md"))
+
+
+@pytest.mark.parametrize("form", ["markdown", "toon"])
+def test_a_copied_memory_has_rows_with_the_etags_that_readers_get(project: Path, store_url: str, form: str) -> None:
+    files = save_memory(project)
+    (project / ".sage/tuning.yaml").write_text(f"output_format: {form}\n")
+    others = {"sage://knowledge/index.yaml", "sage://tuning.yaml/tuning.yaml"}  # no resources
+
+    def copied(*options: str) -> dict[str, tuple[str | None, str | None]]:
+        """Copy; return the ETags in the new rows of resources."""
+        with closing(opened(project, store_url)) as desk:
+            count = len(audit(desk))
+        assert main(["store", "copy", "local", store_url, *options]) == 0
+        with closing(opened(project, store_url)) as desk:
+            rows = audit(desk)
+        new = rows[: len(rows) - count]
+        return {row["uri"]: (row["etagBefore"], row["etagAfter"]) for row in new if row["uri"] not in others}
+
+    def etags(uris: Iterable[str]) -> dict[str, str | None]:
+        with closing(opened(project, store_url)) as desk:
+            return {uri: etag(desk, uri) for uri in uris}
+
+    created = copied()
+    before = etags(created)
+    assert sorted(uri.split("/")[2] for uri in created) == ["checkpoint", "failure", "knowledge", "system"]
+    assert None not in before.values()
+    assert created == {uri: (None, before[uri]) for uri in created}
+
+    for file in files:
+        file.write_text(file.read_text() + "More.\n")
+    replaced = copied("--replace")
+    after = etags(created)
+    assert replaced == {uri: (before[uri], after[uri]) for uri in created}
+    assert all(before[uri] != after[uri] for uri in created)
+
+
+def test_a_copy_that_changes_only_times_leaves_no_row(project: Path, store_url: str) -> None:
+    files = save_memory(project)
+    assert main(["store", "copy", "local", store_url]) == 0
+    for file in files:
+        os.utime(file, ns=(10**18, 10**18))
+    assert main(["store", "copy", "local", store_url]) == 0
+
+    with closing(opened(project, store_url)) as desk:
+        assert len(audit(desk)) == len(files) + 1  # and the index of knowledge
 
 
 # The resource

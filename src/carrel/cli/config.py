@@ -66,6 +66,8 @@ def validate(options: CommandOptions) -> None:
     """Check the configuration. Settings that are not in effect are shown with the reason."""
     with options.desk(prints_notes=True) as desk:  # every provider is built, which raises ConfigError for a mistake
         loaded = desk.config
+        for check in (loaded.http, loaded.session_key, loaded.groups):  # only a server over HTTP uses them
+            check()
     if options.is_json:
         output.print_json({"files": loaded.files, "notes": list(loaded.notes)})
         return

@@ -32,7 +32,7 @@ have (another server, a foreign object) inherit from `carrel.core.gateway.Gatewa
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from os.path import basename
-from typing import Final, Literal, NewType, Protocol
+from typing import ClassVar, Final, Literal, NewType, Protocol
 
 from carrel.core.arguments import Arguments
 from carrel.core.errors import CarrelError, ConfigError, NotFound, RequestError
@@ -88,8 +88,10 @@ class Section(Value, frozen=True):
 
     The constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section `[flutter]`;
     `commands: dict[str, Command] | None` is any number of `[commands.<name>]`. `__post_init__` may check more than
-    the types, and raises `ConfigError`.
+    the types, and raises `ConfigError`. `examples` has a value for each key without a default, in TOML.
     """
+
+    examples: ClassVar[Mapping[str, str]] = {}
 
     def check(self, least: float, most: float, *names: str) -> None:
         """Raise ConfigError for numbers that are too small or too large."""

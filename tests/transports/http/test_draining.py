@@ -102,6 +102,22 @@ def test_a_kept_connection_is_closed_with_an_answer_and_not_before(replica: Runn
     assert connection.sock is None
 
 
+def test_a_plain_read_closes_a_kept_connection_too(replica: RunningReplica) -> None:
+    def read(connection: http.client.HTTPConnection) -> tuple[bytes, str | None]:
+        connection.request("GET", "/a/1")
+        answer = connection.getresponse()
+        return answer.read(), answer.getheader("connection")
+
+    connection = replica.connect()
+    assert read(connection) == (b"one", None)
+
+    replica.server.should_exit = True
+    until(lambda: replica.readiness() == 503)
+
+    assert read(connection) == (b"one", "close")
+    assert connection.sock is None
+
+
 def test_a_server_alone_does_not_wait() -> None:
     replica = RunningReplica(is_replica=False)
     replica.server.should_exit = True

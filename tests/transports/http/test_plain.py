@@ -82,6 +82,17 @@ def test_the_body_is_what_is_stored_and_the_type_says_how(app: App, target: str,
     assert (reply.status, reply.headers["content-type"], reply.body) == (200, kind, body)
 
 
+def test_a_header_names_no_encoding_but_that_of_the_body(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("text", "utf-8")
+    (tmp_path / "pixel.png").write_bytes(PNG)
+    app = application(Workspace(Project(str(tmp_path), {}), allow=["*.png"]))
+    text, binary = get(app, "/workspace/a.md"), get(app, "/workspace/pixel.png")
+
+    assert (text.body, binary.body) == (b"text", PNG)
+    assert {**text.headers, **binary.headers}.keys().isdisjoint({"carrel-encoding", "content-encoding"})
+    assert [one.headers["carrel-uri"] for one in (text, binary)] == ["workspace:///a.md", "workspace:///pixel.png"]
+
+
 def test_a_path_without_a_scheme_is_answered_with_where_resources_are(app: App) -> None:
     reply = get(app, "/README.md")
 

@@ -28,7 +28,7 @@ from carrel.transports.http.mcp import Endpoint
 from carrel.transports.http.unauthenticated import NewConnections
 from carrel.transports.http.wire import Wire
 from tests.support.http_asking import JSON, application, legacy, listening, modern, modern_headers, raw
-from tests.support.memory_provider import SAMPLE, Eventful, Gated, Memory
+from tests.support.memory_provider import SAMPLE, Eventful, Gated, Memory, Shelf
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -349,6 +349,55 @@ def test_requests_on_one_connection_are_answered_in_order() -> None:
         b"Note 2\n",
         b"Note 3\n",
     ]
+
+
+def asked(target: str, *more: str, method: str = "GET") -> bytes:
+    """Spell a request without a body."""
+    return "\r\n".join([f"{method} {target} HTTP/1.1", "Host: localhost", *more, "", ""]).encode()
+
+
+def test_an_answer_without_a_body_leaves_the_connection_to_the_next_request() -> None:
+    requests = [
+        asked("/test/a-guide"),
+        asked("/test/a-guide", method="HEAD"),
+        asked("/test/a-guide", 'If-None-Match: "g1"'),
+        asked("/test/a-guide", 'If-None-Match: "g1"', method="HEAD"),
+        asked("/test/plain", "Connection: close"),
+    ]
+    with listening(application(Memory())) as port:
+        whole, head, same, same_head, last = raw(port, b"".join(requests)).split(b"HTTP/1.1 ")[1:]
+
+    assert whole == head + b"# Guide\n"
+    assert b"\r\ncontent-length: 8\r\n" in head
+    assert same == same_head
+    assert same.startswith(b"304 ")
+    assert same.endswith(b"\r\n\r\n")
+    assert b"content-length" not in same
+    assert b"\r\nconnection: close\r\n" in last
+    assert last.endswith(b"\r\n\r\n" + SAMPLE.encode())
+
+
+def test_an_answer_before_the_body_does_not_ask_for_the_body_afterwards() -> None:
+    early = asked("/test/plain", "Expect: 100-continue", "Content-Length: 5", method="POST")
+    with listening(application(Memory())) as port:
+        answers = raw(port, early + b"abcde" + asked("/test/plain", "Connection: close"))
+
+    assert [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]] == [b"400", b"200"]
+
+
+def test_answers_to_a_client_that_does_not_read_yet_arrive_whole_and_in_order() -> None:
+    texts = {str(number): f"{number} " * 10_000 for number in range(200)}
+    with (
+        listening(application(Shelf("shelf", texts))) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+    ):
+        for number in range(200):
+            connection.sendall(asked(f"/shelf/{number}"))
+        connection.sendall(asked("/shelf/0", "Connection: close"))
+        with connection.makefile("rb") as answers:
+            bodies = [part.partition(b"\r\n\r\n")[2].decode() for part in answers.read().split(b"HTTP/1.1 ")[1:]]
+
+    assert bodies == [*texts.values(), texts["0"]]
 
 
 def posted(method: str, params: dict[str, Any], request_id: int, *more: str) -> bytes:

@@ -55,8 +55,8 @@ class MemoryFiles(Protocol):
         """Write a file in place of the old one."""
         ...
 
-    def restore(self, path: Path, data: bytes, modified_ns: int) -> None:
-        """Write a file with the time of its last change."""
+    def restore(self, path: Path, data: bytes, modified_ns: int, index: bytes) -> None:
+        """Write a file with the time of its last change; `index` is the index of knowledge that belongs to it."""
         ...
 
     def put_indexed(
@@ -105,7 +105,7 @@ class FolderFiles:
         with self._writer.folder(*path[:-1]) as handle, _alone(handle, check):
             file_writes.replace(handle, path[-1], data)
 
-    def restore(self, path: Path, data: bytes, modified_ns: int) -> None:
+    def restore(self, path: Path, data: bytes, modified_ns: int, index: bytes) -> None:
         """Write a file with the time of its last change."""
         with self._writer.folder(*path[:-1]) as handle:
             file_writes.replace(handle, path[-1], data)

@@ -5,6 +5,7 @@ A read that fails raises `SageError` with the message and the kind that every cl
 
 import logging
 import os
+from collections.abc import Callable, Container
 from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Final, Literal
@@ -201,13 +202,18 @@ class SageMemory:
         raise SageConflict(f"sage://{kind}/{name}", given, current)
 
     def etag_before(self, kind: str, name: str) -> str | None:
-        """Return the ETag of a system file or of knowledge; None if there is none. Others are never replaced."""
+        """Return the ETag of an item that has this name, and no other one; None if there is none."""
         fresh = copy(self)
         fresh._open_folders()  # as above
+        listed: dict[str, Callable[[], Container[str]]] = {
+            "checkpoint": fresh.checkpoints.files,
+            "failure": fresh.failures.files,
+            "knowledge": fresh.knowledge.items,
+        }
         with suppress(BadFile):
             if kind == "system":
                 return etag_of((Text(fresh._read_system(name).text),))
-            if kind == "knowledge" and name in fresh.knowledge.items():
+            if kind in listed and name in listed[kind]():
                 return etag_of((Text(fresh._read(kind, name, self.format(None), resolves=True).text),))
         return None
 

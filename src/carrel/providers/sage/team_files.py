@@ -87,11 +87,16 @@ class TeamFiles:
         with self._writing(check) as writer:
             self._put(writer, path, data)
 
-    def restore(self, path: Path, data: bytes, modified_ns: int) -> None:
-        """Write a document with the time of its last change."""
+    def restore(self, path: Path, data: bytes, modified_ns: int, index: bytes) -> None:
+        """Write a document with the time of its last change; `index` is the index of knowledge that belongs to it."""
         with self._writing() as writer:
-            writer.put("/".join(path), data, modified_ns)
-            writer.record(uri_of(path))
+            known = writer.get("/".join(path))
+            if known == data:  # only its time is another one
+                writer.put("/".join(path), data, modified_ns)
+                writer.session.report(uri_of(path))
+            else:
+                self._mirror.refresh_in(writer.session)  # the format of the ETags is set by a file, too
+                self._put(writer, path, data, is_new=known is None, index=index, modified_ns=modified_ns)
 
     def put_indexed(
         self,
@@ -124,7 +129,14 @@ class TeamFiles:
             raise WriteFailed(error.message) from None
 
     def _put(
-        self, writer: DocumentWriter, path: Path, data: bytes, *, is_new: bool = False, index: bytes = b""
+        self,
+        writer: DocumentWriter,
+        path: Path,
+        data: bytes,
+        *,
+        is_new: bool = False,
+        index: bytes = b"",
+        modified_ns: int | None = None,
     ) -> None:
         """Write a document, and record it with the ETags of its item before and after."""
         kind, name = _item_of(path)
@@ -132,7 +144,7 @@ class TeamFiles:
         if not is_new:
             self._mirror.refresh_in(writer.session)
             before = self.versions.etag_before(kind, name)
-        writer.put("/".join(path), data)
+        writer.put("/".join(path), data, modified_ns)
         writer.record(uri_of(path), before, self.versions.etag_after(kind, name, data, index))
 
 

@@ -98,6 +98,22 @@ def put_item(text: str, item: Mapping[str, object], others: Sequence[Mapping[str
     """Return the index with an item put last, in the place of one with its id; a new index begins with `others`."""
     if not text.strip():
         return dump({"version": 1, "items": [_new_item(each) for each in (*others, item)]})
+    root, every = _index(text)
+    named = (node for node in every if isinstance(node, yaml.MappingNode))
+    replaced = [node for node in named if _text(_child(node, "id")) == item["id"]]
+    new = _merge(replaced[-1], item) if replaced else _node(_new_item(item))
+    return _with_items(root, [*(node for node in every if node not in replaced), new])
+
+
+def join_items(text: str, other: str) -> str:
+    """Return an index with the items put last that only another index has."""
+    root, every = _index(text)
+    known = {_text(_child(node, "id")) for node in every}
+    new = [node for node in _index(other)[1] if _text(_child(node, "id")) not in known]
+    return _with_items(root, [*every, *new]) if new else text
+
+
+def _index(text: str) -> tuple[yaml.MappingNode, list[yaml.Node]]:
     # Reading refuses a text that is too deep for `compose`, which is recursive.
     root = yaml.compose(text, Loader=_LOADER) if isinstance(read_yaml(text), Fields) else None
     if not isinstance(root, yaml.MappingNode):
@@ -105,11 +121,12 @@ def put_item(text: str, item: Mapping[str, object], others: Sequence[Mapping[str
     items = _child(root, "items")
     if not isinstance(items, yaml.SequenceNode | None) and _text(items) not in NULLS:
         raise BadFile("not a mapping")
-    every = items.value if isinstance(items, yaml.SequenceNode) else []
-    replaced = [node for node in every if _text(_child(node, "id")) == item["id"]]
-    new = _merge(replaced[-1], item) if replaced else _node(_new_item(item))
-    changed = yaml.SequenceNode(_SEQUENCE, [*(node for node in every if node not in replaced), new])
-    pairs = root.value if items is not None else [*root.value, (_node("items"), changed)]
+    return root, items.value if isinstance(items, yaml.SequenceNode) else []
+
+
+def _with_items(root: yaml.MappingNode, every: list[yaml.Node]) -> str:
+    changed = yaml.SequenceNode(_SEQUENCE, every)
+    pairs = root.value if _child(root, "items") is not None else [*root.value, (_node("items"), changed)]
     root.value = [(key, changed if _text(key) == "items" else value) for key, value in pairs]
     _use_block_style(root)
     return str(yaml.serialize(root, Dumper=_DUMPER, allow_unicode=True, width=_WIDTH))

@@ -150,6 +150,11 @@ def delete(connection: ScopesConnection, now: int, scope: Scope, *, cascade: boo
     count = queries.count_children(connection, scope.id)
     if count and not cascade:
         raise ScopeError("HAS_CHILDREN", f"Scope has {count} children: {scope.alias}")
+    if count and connection.audited_children is not None:
+        from carrel.providers.scopes.deleted_etags import etags_beneath  # only where there is an audit record
+
+        for alias, etag in etags_beneath(connection, scope, connection.audited_children):
+            connection.audit(SCOPE_URI + alias, etag)
     before = _etag(connection, scope)
     removed = connection.count_changed(
         """WITH RECURSIVE beneath(id) AS (SELECT id FROM scopes WHERE id = ? UNION ALL

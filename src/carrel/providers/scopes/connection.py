@@ -62,6 +62,10 @@ class ScopesConnection(Protocol):
         """
         ...
 
+    def audit(self, uri: str, before: str | None = None, after: str | None = None) -> None:
+        """Keep a further change in the audit record of a team; it is reported with another one."""
+        ...
+
 
 class ScopesStore(Protocol):
     """A store. Safe to use from several threads."""

@@ -4,7 +4,7 @@ Only the final state must be valid: two scopes may swap their names. So the chec
 then the old rows are deleted, then the new ones are inserted.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -15,8 +15,9 @@ from carrel.providers.scopes.json_lines import Record
 from carrel.providers.scopes.scope_errors import ScopeError, invalid
 from carrel.providers.scopes.values import MAX_POSITION, SCOPE_URI, Scope
 
-OnConflict = Literal["fail", "skip", "replace", "exact"]
-"""What to do with an id that exists. `exact` replaces it, and removes all scopes that are not imported."""
+OnConflict = Literal["fail", "skip", "replace", "copy", "exact"]
+"""What to do with an id that exists. `copy` replaces it, also with an earlier time of change; `exact` does so too, and
+removes all scopes that are not imported."""
 
 
 class ImportResult(Value, frozen=True):
@@ -32,7 +33,7 @@ class ImportResult(Value, frozen=True):
 def import_records(
     connection: ScopesConnection, now: int, records: Iterable[Record], on_conflict: OnConflict
 ) -> ImportResult:
-    """Import scopes unchanged. Unless it is `exact`, the `updated_at` of an existing scope never goes back."""
+    """Import scopes unchanged. The `updated_at` of an existing scope goes back only with `exact` and `copy`."""
     is_exact = on_conflict == "exact"
     plan = ImportPlan(connection)
     for record in records:
@@ -53,7 +54,7 @@ def import_records(
     for record in changed:
         with _located(record):
             changes.insert(connection, record.scope, record.aliases)
-    before.correct_times(now)
+    before.correct_times(now, plan.accepted if on_conflict == "copy" else ())
     if changed or removed:
         connection.record(SCOPE_URI)
     return ImportResult(plan.imported, plan.skipped, plan.replaced, len(removed), frozenset(plan.accepted))
@@ -165,9 +166,11 @@ class ScopesBefore:
         if scope is not None:
             self._before[scope_id] = scope.updated_at, self._look(scope)
 
-    def correct_times(self, now: int) -> None:
-        """Move `updated_at` forward where it went back, or where the JSON changed without it."""
+    def correct_times(self, now: int, kept: Container[str]) -> None:
+        """Move `updated_at` forward where it went back, or where the JSON changed without it; not of the `kept` ids."""
         for scope_id, (updated_at, look) in self._before.items():
+            if scope_id in kept:
+                continue
             scope = queries.by_id(self._connection, scope_id)
             assert scope is not None, "only an exact import removes scopes"
             has_changed = self._look(scope) != look

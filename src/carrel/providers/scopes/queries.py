@@ -24,28 +24,28 @@ NO_LIMIT: Final = 2**62
 Sibling = tuple[str, Scope, bool]
 """A sort key, its scope, and whether the scope has children."""
 
-_FIELDS: Final = ", ".join(f"s.{column}" for column in Scope.__struct_fields__)
+FIELDS: Final = ", ".join(f"s.{column}" for column in Scope.__struct_fields__)
 _MOST_INTEGER: Final = 2**63 - 1
 _ORDER: Final = "ORDER BY position, created_at, id"
 
 
 def find(connection: ScopesConnection, alias: str) -> Scope | None:
     """Return the scope that has an alias, canonical or secondary."""
-    statement = f"SELECT {_FIELDS} FROM aliases a CROSS JOIN scopes s ON s.id = a.scope_id WHERE a.name = ?"
+    statement = f"SELECT {FIELDS} FROM aliases a CROSS JOIN scopes s ON s.id = a.scope_id WHERE a.name = ?"
     row = connection.execute(statement, (alias,)).fetchone()
     return None if row is None else Scope(*row)
 
 
 def by_id(connection: ScopesConnection, scope_id: str) -> Scope | None:
     """Return the scope that has an id."""
-    row = connection.execute(f"SELECT {_FIELDS} FROM scopes s WHERE s.id = ?", (scope_id,)).fetchone()
+    row = connection.execute(f"SELECT {FIELDS} FROM scopes s WHERE s.id = ?", (scope_id,)).fetchone()
     return None if row is None else Scope(*row)
 
 
 def children(connection: ScopesConnection, parent_id: str | None, skip: int = 0, limit: int = NO_LIMIT) -> list[Scope]:
     """Return the direct children of a scope, or the roots, in order."""
     where, values = below(parent_id)
-    statement = f"SELECT {_FIELDS} FROM scopes s WHERE {where} {_ORDER} LIMIT ? OFFSET ?"
+    statement = f"SELECT {FIELDS} FROM scopes s WHERE {where} {_ORDER} LIMIT ? OFFSET ?"
     return [Scope(*row) for row in connection.execute(statement, (*values, limit, skip))]
 
 
@@ -60,7 +60,7 @@ def children_after(connection: ScopesConnection, parent_id: str | None, after: s
     where, values = below(parent_id)
     beyond = "" if place is None else "AND (position, created_at, id) > (CAST(? AS BIGINT), CAST(? AS BIGINT), ?)"
     statement = f"""
-        SELECT {_FIELDS}, EXISTS (SELECT 1 FROM scopes c WHERE c.parent_id = s.id)
+        SELECT {FIELDS}, EXISTS (SELECT 1 FROM scopes c WHERE c.parent_id = s.id)
         FROM scopes s WHERE {where} {beyond} {_ORDER} LIMIT ?"""
     rows = connection.execute(statement, (*values, *(place or ()), MAX_SIBLINGS))
     found = [(Scope(*row[:-1]), bool(row[-1])) for row in rows]
@@ -83,7 +83,7 @@ def _place(key: str) -> tuple[int, int, str] | None:
 
 def every(connection: ScopesConnection, limit: int) -> list[Scope]:
     """Return all scopes, in any order."""
-    return [Scope(*row) for row in connection.execute(f"SELECT {_FIELDS} FROM scopes s LIMIT ?", (limit,))]
+    return [Scope(*row) for row in connection.execute(f"SELECT {FIELDS} FROM scopes s LIMIT ?", (limit,))]
 
 
 def child_aliases(connection: ScopesConnection, parent_id: str, limit: int = NO_LIMIT) -> list[str]:
@@ -149,7 +149,7 @@ def matching(
         values += statuses
     where = " AND ".join(conditions)
     total = int(connection.execute(f"SELECT count(*) FROM scopes s WHERE {where}", values).fetchone()[0])
-    statement = f"SELECT {_FIELDS} FROM scopes s WHERE {where} {order} LIMIT ? OFFSET ?"
+    statement = f"SELECT {FIELDS} FROM scopes s WHERE {where} {order} LIMIT ? OFFSET ?"
     return [Scope(*row) for row in connection.execute(statement, (*values, limit, offset))], total
 
 
@@ -182,25 +182,35 @@ def window(connection: ScopesConnection, parent_id: str, skip: int, limit: int) 
 def describe(connection: ScopesConnection, scope: Scope, max_children: int) -> dict[str, Any]:
     """Return everything about a scope, as its resource shows it."""
     listed = child_aliases(connection, scope.id, max_children + 1)
-    parent = None if scope.parent_id is None else by_id(connection, scope.parent_id)
+    above = None if scope.parent_id is None else by_id(connection, scope.parent_id)
+    parent = None if above is None else above.alias
+    names = [name for name, _ in aliases_of(connection, scope)]
+    omitted = count_children(connection, scope.id) - max_children if len(listed) > max_children else 0
+    return as_described(scope, parent, names, listed[:max_children], omitted)
+
+
+def as_described(
+    scope: Scope, parent: str | None, names: list[str], children: list[str], omitted: int
+) -> dict[str, Any]:
+    """Return the description of a scope: its parent's alias, its own aliases, and the children that are listed."""
     links = [{"rel": "self", "uri": SCOPE_URI + scope.alias}, {"rel": "tree", "uri": TREE_URI + scope.alias}]
     if parent is not None:
-        links.append({"rel": "parent", "uri": SCOPE_URI + parent.alias})
+        links.append({"rel": "parent", "uri": SCOPE_URI + parent})
     described: dict[str, Any] = {
         "id": scope.id,
         "alias": scope.alias,
         "title": scope.title,
         "status": scope.status,
-        "children": listed[:max_children],
+        "children": children,
         "description": scope.description,
-        "parent": None if parent is None else parent.alias,
-        "aliases": [name for name, _ in aliases_of(connection, scope)],
+        "parent": parent,
+        "aliases": names,
         "createdAt": iso_ms(scope.created_at),
         "updatedAt": iso_ms(scope.updated_at),
         "links": links,
     }
-    if len(listed) > max_children:
-        described["childrenOmitted"] = count_children(connection, scope.id) - max_children
+    if omitted:
+        described["childrenOmitted"] = omitted
     return described
 
 
@@ -225,7 +235,7 @@ def beneath(connection: ScopesConnection, parents: Sequence[str]) -> Iterator[Sc
     """Yield all children of these parents, in the order of the parents and then of siblings."""
     source, values = connection.ranked(parents)
     statement = f"""
-        SELECT {_FIELDS} FROM {source} p CROSS JOIN scopes s ON s.parent_id = p.id
+        SELECT {FIELDS} FROM {source} p CROSS JOIN scopes s ON s.parent_id = p.id
         ORDER BY p.rank, s.position, s.created_at, s.id"""
     for row in connection.execute(statement, values):
         yield Scope(*row)

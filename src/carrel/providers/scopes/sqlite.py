@@ -110,6 +110,9 @@ class StoreConnection(sqlite3.Connection):
     def record(self, uri: str, before: str | None = None, after: str | None = None) -> None:
         """Do nothing: other servers notice the commit itself."""
 
+    def audit(self, uri: str, before: str | None = None, after: str | None = None) -> None:
+        """Do nothing: a file of one machine keeps no audit record."""
+
     @contextmanager
     def long_texts(self) -> Iterator[None]:
         """Allow long texts inside the block: the result of a tool may name many children."""

@@ -29,7 +29,7 @@ from carrel.core.errors import ConfigError, ProtocolError, ProviderError, Reques
 from carrel.core.version import __version__
 from carrel.server.ratelimit import Allowances
 from carrel.server.server import Server
-from carrel.transports.http.asgi import BEGUN, MCP_PATH, Answered, Event, Gone, Receive, Request, Send
+from carrel.transports.http.asgi import BEGUN, MCP_PATH, WRITE, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http.guard import Guard, Refusal
 from carrel.transports.http.mcp import Endpoint, OpenPost, problem_with
 from carrel.transports.http.pages import Pages, is_page, may_be_twin, open_visit
@@ -91,6 +91,7 @@ class App:
         begun: tuple[Request, Answered | OpenPost] | None = scope.get(BEGUN)
         request = Request(scope, receive, send) if begun is None else begun[0]
         request.receive, request.send = receive, send
+        request.write_whole = scope.pop(WRITE, None)  # which leads back to the scope: nothing is left to collect
         try:
             if begun is None:
                 await self._answer(request)

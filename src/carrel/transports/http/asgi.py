@@ -21,6 +21,8 @@ TCP: Final = "carrel.tcp"
 """Key of the scope: the TCP connection of the request, a `TcpConnection`."""
 BEGUN: Final = "carrel.begun"
 """Key of the scope: a request whose message is accepted already, and its outcome."""
+WRITE: Final = "carrel.write"
+"""Key of the scope: writes a whole answer, an `Answered`; returns False if the answer has to go through `send`."""
 _UNSAFE: Final = re.compile(rb"[^\t -~]")
 _UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
 JSON: Final = (b"content-type", b"application/json")
@@ -92,6 +94,7 @@ class Request:
         "repeated",
         "send",
         "tcp",
+        "write_whole",
     )
 
     def __init__(self, scope: Event, receive: Receive, send: Send) -> None:
@@ -108,10 +111,13 @@ class Request:
         self.access: Access = EVERYTHING
         self.metadata_url = ""
         self.tcp: TcpConnection | None = scope.get(TCP)
+        self.write_whole: Callable[[Answered], bool] | None = None
         self.has_begun = False
 
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
         """Answer with a whole body."""
+        if self.write_whole is not None and self.write_whole(Answered(status, headers, body)):
+            return
         all_headers = [header(*one) for one in headers]
         if status not in (204, 304):
             all_headers.append((b"content-length", b"%d" % len(body)))

@@ -8,7 +8,7 @@ in parts and never kept in memory.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from carrel.catalog.access import SCOPE_REASON, ActingAs
@@ -48,6 +48,8 @@ _NOTHING_HERE: Final = (
 )
 
 _LINES: Final = b"application/x-ndjson"
+_READING: Final = ("GET", "HEAD")
+_NO_BYTES: Final = Range(0, 0)
 
 _WHERE: Final = "a resource is at /{scheme}/…, such as /workspace/README.md"
 
@@ -68,12 +70,12 @@ class Plain:
 
     async def answer(self, request: Request, otherwise: Otherwise | None = None) -> None:
         """Answer a read, by the path or by `/-/read?uri=`; `otherwise` is asked before a read is refused."""
-        if await _refuses_method(request):
+        if request.method not in _READING:
+            await _refuse_method(request)
             return
         try:
             uri = self.uri_of(request)
-            found = await self._find(request, uri)
-            reading = await self._open(request, found)
+            found, reading = await self._open(request, uri)
             try:
                 if reading.error is not None and otherwise is not None and await otherwise(NotFound(uri)):
                     return
@@ -106,7 +108,8 @@ class Plain:
 
     async def search(self, request: Request) -> None:
         """Answer a search with JSON; its parameters are those of `carrel://search`."""
-        if await _refuses_method(request):
+        if request.method not in _READING:
+            await _refuse_method(request)
             return
         try:
             found = await self._threads.call(request.access, partial(self._search, request.query), owner="search")
@@ -152,29 +155,26 @@ class Plain:
                 return any(route.template.startswith(f"{scheme}:///") for route, _ in mounted.routes)
         return False
 
-    async def _find(self, request: Request, uri: str) -> Found:
-        """Return the route to a URI; a provider that has to be asked is asked on a worker thread."""
-        find = partial(self._catalog.find, uri)
+    async def _open(self, request: Request, uri: str) -> tuple[Found, Reading]:
+        """Find and open a resource: here if that is quick, else on a worker thread, with what is open already."""
+        given = request.headers.get(b"if-none-match")
+        condition = None if given is None else given.decode("latin-1")
+        opened: Given | Unread | None = None
         if self._catalog.finds_at_once(uri):
             with ActingAs(request.access):
-                return attempt("a plain read", find)
-        return await self._threads.call(request.access, find, owner=f"resources/read {uri.partition(':')[0]}")
-
-    async def _open(self, request: Request, found: Found) -> Reading:
-        """Open a resource: here if that is quick, else on a worker thread, with what is open already."""
-        condition = request.headers.get(b"if-none-match")
-        opened: Given | Unread | None = None
-        open_ = partial(self._catalog.open, found, None if condition is None else condition.decode("latin-1"))
-        if not self._server.dispatch.needs_thread(found, on_loop=True):
-            with ActingAs(request.access):
-                opened = attempt("a plain read", found.open)
-                if not takes_long(opened, Range(0, 0)):
-                    return attempt("a plain read", open_, opened)
+                found = attempt("a plain read", self._catalog.find, uri)
+                if not self._server.dispatch.needs_thread(found, on_loop=True):
+                    opened = attempt("a plain read", found.open)
+                    if not takes_long(opened, _NO_BYTES):
+                        return found, attempt("a plain read", self._catalog.open, found, condition, opened)
+        else:  # a provider is asked
+            find = partial(self._catalog.find, uri)
+            found = await self._threads.call(request.access, find, owner=f"resources/read {uri.partition(':')[0]}")
         unfinished, asked = Unfinished(opened), found.mounted.provider
         try:
-            return await self._threads.call(
+            return found, await self._threads.call(
                 request.access,
-                lambda: open_(unfinished.take()),
+                lambda: self._catalog.open(found, condition, unfinished.take()),
                 lambda late: close_sources(late.items),
                 owner=asked.name,
                 deadline_s=asked.deadline_s,
@@ -201,7 +201,7 @@ class Plain:
             return
         status = 200
         start, end = 0, size
-        kind = (b"content-type", _content_type(item, reading.mime_type).encode())
+        kind = (b"content-type", _content_type(item.encoding, item.mime_type or reading.mime_type))
         wanted = _range_of(request, reading, size)
         if wanted == "unsatisfiable":
             beyond = (b"content-range", b"bytes */%d" % size)
@@ -245,16 +245,12 @@ class Plain:
             await request.write(b"", is_last=True)
 
 
-_SAID_OTHERWISE: Final = frozenset({"error", "etag", "last-modified", "length", "start", "status", "total"})
+_SAID_OTHERWISE: Final = frozenset({"encoding", "error", "etag", "last-modified", "length", "start", "status", "total"})
 """Keys of `_meta` for which HTTP has its own headers."""
 
 
-async def _refuses_method(request: Request) -> bool:
-    """Refuse a method other than GET and HEAD; return whether it was refused."""
-    is_refused = request.method not in ("GET", "HEAD")
-    if is_refused:
-        await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
-    return is_refused
+async def _refuse_method(request: Request) -> None:
+    await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
 
 
 async def refuse(request: Request, error: Failure) -> None:
@@ -291,8 +287,13 @@ def _facts(reading: Reading) -> list[Header]:
     if reading.error is None and reading.etag and _is_plain(reading.etag):
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
-        facts.append((b"last-modified", formatdate(clamp(reading.last_modified_ms) // 1000, usegmt=True).encode()))
+        facts.append((b"last-modified", _http_date(clamp(reading.last_modified_ms) // 1000)))
     return facts + _remarks(reading)
+
+
+@lru_cache(maxsize=1_024)
+def _http_date(unix_s: int) -> bytes:
+    return formatdate(unix_s, usegmt=True).encode()
 
 
 def _remarks(reading: Reading) -> list[Header]:
@@ -301,25 +302,21 @@ def _remarks(reading: Reading) -> list[Header]:
     remarks = []
     for key, value in (meta or {}).items():
         prefix, _, name = key.rpartition("/")
-        spelled = str(value).lower() if isinstance(value, bool) else str(value)
-        if (
-            prefix == "dev.carrel"
-            and name not in _SAID_OTHERWISE
-            and isinstance(value, str | int)
-            and _is_plain(spelled)
-        ):
-            remarks.append((f"carrel-{name}".encode(), spelled.encode()))
+        if prefix == "dev.carrel" and name not in _SAID_OTHERWISE and isinstance(value, (str, int)):
+            spelled = str(value).lower() if isinstance(value, bool) else str(value)
+            if _is_plain(spelled):
+                remarks.append((f"carrel-{name}".encode(), spelled.encode()))
     return remarks
 
 
-def _content_type(item: Stored, mime_type: str) -> str:
-    is_binary = item.encoding == "binary"
-    named = item.mime_type or mime_type
+@lru_cache(maxsize=256)
+def _content_type(encoding: str, named: str) -> bytes:
+    is_binary = encoding == "binary"
     kind = named if named and _is_plain(named.replace(" ", "")) else ""
     kind = kind or ("application/octet-stream" if is_binary else "text/plain")
-    if is_binary or "charset" in kind or not (kind.startswith("text/") or item.encoding != "utf-8"):
-        return kind
-    return f"{kind}; charset={item.encoding}"
+    if is_binary or "charset" in kind or not (kind.startswith("text/") or encoding != "utf-8"):
+        return kind.encode()
+    return f"{kind}; charset={encoding}".encode()
 
 
 def _is_plain(text: str) -> bool:
@@ -328,7 +325,9 @@ def _is_plain(text: str) -> bool:
 
 def _range_of(request: Request, reading: Reading, size: int) -> tuple[int, int] | str | None:
     """Return the one range asked for; None if the whole is to be sent."""
-    asked = request.headers.get(b"range", b"").decode("latin-1").strip().lower()
+    if b"range" not in request.headers:
+        return None
+    asked = request.headers[b"range"].decode("latin-1").strip().lower()
     unless = request.headers.get(b"if-range")
     if unless is not None and unless.decode("latin-1").strip() != f'"{reading.etag}"':
         return None

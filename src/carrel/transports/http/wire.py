@@ -11,7 +11,7 @@ is written without an asyncio task; else the application gets the accepted call 
 import asyncio
 import logging
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Final, Protocol, cast
 
@@ -20,14 +20,14 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from carrel.core.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from carrel.protocol import jsonrpc
-from carrel.transports.http.asgi import BEGUN, JSON, MCP_PATH, TCP, Answered, Event, Request, header
+from carrel.transports.http.asgi import BEGUN, JSON, MCP_PATH, TCP, WRITE, Answered, Event, HeaderList, Request, header
 from carrel.transports.http.unauthenticated import NewConnections
 
 log = logging.getLogger(__name__)
 
-_HEAD: Final = b"%s%s%scontent-length: %d\r\n\r\n"
 CLOSE: Final = (b"connection", b"close")
 """Among the headers of all answers, when the server is about to end."""
+_HEAD: Final = b"%s%s%scontent-length: %d\r\n\r\n"
 _LATE: Final = 408, "The request did not arrive in time"
 _LARGE: Final = 431, "The headers are too large"
 _WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
@@ -85,6 +85,7 @@ class Wire(HttpToolsProtocol):
         """Open the connection, unless there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
         self._application = cast("Answering", self.config.app)
+        self._answers = cast("asyncio.Transport", AnswerTransport(self))
         new_connections = self._application.new_connections
         if len(self.connections) - len(new_connections) > self.max_connections:
             self.make_room()
@@ -274,7 +275,8 @@ class Wire(HttpToolsProtocol):
         expected = [value.lower() for name, value in self.headers if name == b"expect"]
         self.expect_100_continue = b"100-continue" in expected
         super().on_headers_complete()
-        self.cycle.transport = cast("asyncio.Transport", AnswerTransport(self))
+        self.cycle.transport = self._answers
+        cast("Event", self.scope)[WRITE] = partial(self._write_whole, self.cycle)
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
 
@@ -316,10 +318,8 @@ class Wire(HttpToolsProtocol):
 
     def _accept(self, request: Request, body: bytearray) -> bool:
         """Accept a call; write its answer, or let the application wait for it. Return False if it is not accepted."""
-        if self.flow.write_paused or self.transport.is_closing() or monotonic() > self._answers_until:
+        if not self._may_write or monotonic() > self._answers_until:
             return False
-        if CLOSE in self.server_state.default_headers:
-            return False  # the application closes the connection after its answer
         given = self._application.accept(request, bytes(body))
         if not isinstance(given, Answered):
             self._held = None
@@ -331,6 +331,27 @@ class Wire(HttpToolsProtocol):
         self.write_soon(head, given.body)
         self.on_response_complete()
         return True
+
+    # Answers
+
+    def _write_whole(self, cycle: RequestResponseCycle, given: Answered) -> bool:
+        """Write a whole answer of the application; return False if uvicorn has to, which can wait and close."""
+        is_kept = cycle.keep_alive and CLOSE not in given.headers
+        if not (is_kept and self._may_write) or cycle.disconnected or cycle.response_started:
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.message_event.set()
+        body = b"" if cycle.scope["method"] == "HEAD" else given.body
+        self.write_soon(_head(given, self.server_state.default_headers), body)
+        cycle.on_response()
+        return True
+
+    @property
+    def _may_write(self) -> bool:
+        """Whether an answer may be written now without waiting, and the connection is kept after it."""
+        is_open = not (self.flow.write_paused or self.transport.is_closing())
+        return is_open and CLOSE not in self.server_state.default_headers
 
     def write_soon(self, head: bytes, body: bytes = b"") -> None:
         """Write an answer after everything that arrived at the same time is answered: each write wakes a client."""
@@ -436,7 +457,7 @@ class Wire(HttpToolsProtocol):
 
 
 class AnswerTransport:
-    """The transport of an answer in parts. Head and whole body are one write: a kill never sends the head alone."""
+    """The transport of answers in parts. Head and whole body are one write: a kill never sends the head alone."""
 
     def __init__(self, wire: Wire) -> None:
         self.write = wire.write_soon
@@ -450,13 +471,24 @@ class AnswerTransport:
 
 
 def _refusal(status: int, problem: str) -> bytes:
-    body = jsonrpc.plain({"error": problem})
-    return _HEAD % (STATUS_LINE[status], b"connection: close\r\n", _spelled((JSON,)), len(body)) + body
+    refused = Answered(status, (CLOSE, JSON), jsonrpc.plain({"error": problem}))
+    return _head(refused) + refused.body
+
+
+def _head(given: Answered, common: HeaderList = ()) -> bytes:
+    """Return the status line and the headers of a whole answer; `common` are those of all answers."""
+    start = STATUS_LINE[given.status], _spelled(tuple(common)), _spelled(given.headers)
+    return b"%s%s%s\r\n" % start if given.status in (204, 304) else _HEAD % (*start, len(given.body))
 
 
 @lru_cache(maxsize=64)
 def _spelled(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    return b"".join([b"%s: %s\r\n" % header(*one) for one in headers])
+    return b"".join(map(_line, headers))
+
+
+@lru_cache(maxsize=256)
+def _line(one: tuple[bytes, bytes]) -> bytes:
+    return b"%s: %s\r\n" % header(*one)
 
 
 async def _never() -> Event:
