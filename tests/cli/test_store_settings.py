@@ -13,6 +13,7 @@ from carrel.core.errors import ConfigError
 from carrel.core.store_address import parse_address
 from carrel.stores.database import Database
 from tests.stores.test_database import NO_RIGHTS, fill_disk, prepared_for
+from tests.support.command_line import Run
 from tests.support.postgres import PostgresServer
 from tests.support.trusting import trust
 
@@ -213,6 +214,73 @@ def test_a_full_disk_ends_a_command_with_code_2(
     fill_disk(store_url, "carrel_outbox", "carrel_secrets")
 
     assert refused(words, store_url, caplog, capfd) == "has no room left: its disk is full\n"
+
+
+NOTE = (
+    "[store] url in carrel.toml is not in effect: it names a place outside the project; run `carrel trust` to allow it"
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scopes", "create", "Paint the fence"],
+        ["scopes", "status", "a", "DONE"],
+        ["sage", "init"],
+        ["sage", "record-failure", "one"],
+        ["token", "add", "ann"],
+        ["token", "revoke", "ann"],
+    ],
+)
+def test_a_command_writes_nothing_while_the_store_of_the_project_needs_trust(
+    project: Path, words: list[str], run: Run
+) -> None:
+    (project / "carrel.toml").write_text(f'[store]\nurl = "{URL}"\n', encoding="utf-8")
+
+    ran = run(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert f"nothing was written: {NOTE}, or name the store in CARREL_STORE_URL (an empty one" in ran.err
+    assert [path.name for path in project.parent.rglob("*") if path.is_file()] == ["carrel.toml"]
+
+
+@pytest.mark.parametrize("words", [["scopes", "list"], ["sage", "ls"], ["token", "list"], ["ls"], ["search", "fence"]])
+def test_a_command_that_reads_says_once_that_the_store_of_the_project_needs_trust(
+    project: Path, words: list[str], run: Run
+) -> None:
+    (project / "carrel.toml").write_text(f'[store]\nurl = "{URL}"\n', encoding="utf-8")
+
+    ran = run(*words)
+
+    assert ran.code in (0, 1)
+    assert ran.err.count(f"carrel: {NOTE}\n") == 1
+
+
+def test_a_store_in_the_environment_or_a_file_needs_no_word_about_the_one_of_the_project(
+    project: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    (project / "carrel.toml").write_text(f'[store]\nurl = "{URL}"\n', encoding="utf-8")
+
+    assert run("scopes", "--db", "other.db", "create", "Paint the fence")[::2] == (0, "")
+    monkeypatch.setenv("CARREL_STORE_URL", "")
+    assert run("scopes", "create", "Paint the fence")[::2] == (0, "")
+    assert run("token", "add", "ann")[::2] == (0, "")
+
+
+def test_a_command_says_which_roots_need_trust_and_nothing_about_settings_that_it_does_not_use(
+    project: Path, run: Run
+) -> None:
+    settings = (
+        '[workspace.roots]\ndocs = "s3://team/docs"\n[http]\nport = 8001\n[groups.a]\nmembers = ["a"]\nallow = []\n'
+    )
+    (project / "carrel.toml").write_text(settings, encoding="utf-8")
+
+    listed, overview = run("ls"), run()
+
+    note = "[workspace] roots in carrel.toml is not in effect: it names a place outside the project"
+    assert (listed.code, listed.err) == (0, f"carrel: {note}; run `carrel trust` to allow it\n")
+    assert (overview.code, overview.err) == (0, "")
+    assert "[workspace] roots in carrel.toml is not in effect" in overview.out
 
 
 # The bus

@@ -125,6 +125,17 @@ def test_a_newer_schema_is_refused_and_left_alone(store_url: str, store: Databas
     assert (999,) in rows(store_url, "SELECT version FROM carrel_schema")
 
 
+def test_an_empty_table_of_the_version_is_refused_and_the_records_stay(store_url: str, store: Database) -> None:
+    store.close()
+    run(store_url, "DELETE FROM carrel_schema")
+
+    assert refusal(store_url) == (
+        f"the store {parse_address(store_url).shown} has tables but no version: its table carrel_schema is empty; "
+        "restore it from a backup"
+    )
+    assert rows(store_url, "SELECT count(*) FROM carrel_generations") == [(3,)]
+
+
 def test_a_migration_that_fails_leaves_nothing_behind(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = (*MIGRATIONS, ("CREATE TABLE carrel_half (a int)", "SELECT 1 / 0"))
     monkeypatch.setattr(databases, "MIGRATIONS", broken)

@@ -15,6 +15,10 @@ from carrel.catalog.access import parse_scopes
 from carrel.core.errors import ConfigError
 from carrel.core.provider import Section
 
+_NONE: Final = "none"
+NO_SCOPES: Final = "none (only those of its groups)"
+"""The permissions of a token without scopes, in words."""
+
 Claims = Mapping[str, object]
 
 
@@ -49,6 +53,16 @@ class Groups:
 
 
 NO_GROUPS: Final = Groups()
+
+
+def parse_token_scopes(words: Iterable[str]) -> frozenset[str] | None:
+    """Return the scopes of a new token: none for the word `none`; None, which is everything, without a word."""
+    given = set(words)
+    if _NONE not in given:
+        return parse_scopes(given) if given else None
+    if given != {_NONE}:
+        raise ConfigError("--scope none stands alone: leave it out, or the other scopes")
+    return frozenset()
 
 
 def _claimed(claims: Claims) -> Iterable[str]:

@@ -64,7 +64,7 @@ def _as_text(value: object) -> str:
 @click.pass_obj
 def validate(options: CommandOptions) -> None:
     """Check the configuration. Settings that are not in effect are shown with the reason."""
-    with options.desk() as desk:  # every provider is built, which raises ConfigError for a mistake
+    with options.desk(prints_notes=True) as desk:  # every provider is built, which raises ConfigError for a mistake
         loaded = desk.config
         for check in (loaded.http, loaded.session_key, loaded.groups):  # only a server over HTTP uses them
             check()

@@ -11,6 +11,7 @@ from typing import Final
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
 from carrel.cli.named_objects import with_flags
+from carrel.cli.withheld import SERVED, say_withheld
 from carrel.client.client import Client
 from carrel.core.errors import ConfigError, Unreachable
 
@@ -34,14 +35,16 @@ class CommandOptions:
         named = [] if self.project is None else ["--project", self.project]
         return [*(["--debug"] if self.is_debug else []), *named, *(f"--with={one}" for one in self.objects)]
 
-    def config(self) -> Config:
-        """Return the configuration of the project."""
-        return load(self.project, os.environ, with_flags(self.objects))
+    def config(self, *needed: str, writes: bool = False) -> Config:
+        """Return the configuration of the project; print which settings of the sections `needed` are not in effect."""
+        config = load(self.project, os.environ, with_flags(self.objects))
+        say_withheld(config, needed, writes=writes)
+        return config
 
     @contextmanager
-    def desk(self) -> Iterator[Desk]:
-        """Open the project's desk in this process."""
-        config = self.config()
+    def desk(self, *, prints_notes: bool = False) -> Iterator[Desk]:
+        """Open the project's desk in this process. A command that `prints_notes` itself gets none on stderr."""
+        config = self.config(*(() if prints_notes else SERVED))
         with contextlib.ExitStack() as until_closed:
             if any(section.startswith("objects.") for section in config.sections):
                 from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one

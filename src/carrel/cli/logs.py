@@ -40,7 +40,7 @@ class LogCopy:
         self._writer: SpoolWriter | None = None
         self._sender: LogSender | None = None
         try:
-            config = options.config()
+            config = options.config("logs")
             values = config.values("logs")
             bounds = {key: values[key] for key in ("max_bytes", "max_entries", "redact") if key in values}
             spool.prune(config.root, max(0, int(values.get("spool_logs", 64)) - 1))
@@ -149,7 +149,7 @@ def push(
     sender = Sending(desk, kind, program).begin(_new_id(name or _as_name(program)))
     while data := file.read(_CHUNK):
         sender.feed("out", data)
-    if not sender.end(exit_code):
+    if not sender.end(exit_code, is_patient=True):
         return exit_codes.FAILED
     if options.is_json:
         output.print_json({"uri": sender.uri})

@@ -17,7 +17,7 @@ COUNT_AT_MOST: Final = 10_000
 
 def show(options: CommandOptions) -> None:
     """Print the overview."""
-    with options.desk() as desk:
+    with options.desk(prints_notes=True) as desk:
         counts = _counts(desk)
         if options.is_json:
             _print_json(desk, counts)

@@ -28,9 +28,9 @@ _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("k
 
 
 @contextmanager
-def opened(options: CommandOptions) -> Iterator[Sage]:
+def opened(options: CommandOptions, *, writes: bool = False) -> Iterator[Sage]:
     """Open the project's memory as configured, but with every tool: a person at the command line may always save."""
-    config = options.config()
+    config = options.config("store", "bus", "sage", writes=writes)
     values = {**config.values("sage"), "tools": "write"}
     denied = tuple(config.values("workspace").get("deny") or ())
     named, given = config.named("sage"), frozenset(config.values("sage"))
@@ -185,7 +185,7 @@ def save_checkpoint(
     given = {} if source is None else _parameters(source)
     options_given = {"core_question": question, "thesis": thesis, "confidence": confidence and _number(confidence)}
     given |= {name: value for name, value in options_given.items() if value is not None}
-    with opened(options) as memory:
+    with opened(options, writes=True) as memory:
         _print_saved(options, memory.toolset.run("sage_save_checkpoint", given))
 
 
@@ -212,7 +212,7 @@ def save_knowledge(
     if content is None:
         content = _text("-" if stdin else source) if stdin or source else ""
     named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
-    with opened(options) as memory:
+    with opened(options, writes=True) as memory:
         values = {"id": name, "content": content, "keywords": list(keywords), **named}
         _print_saved(options, memory.toolset.run("sage_save_knowledge", values))
 
@@ -227,7 +227,7 @@ def save_knowledge(
 @click.pass_obj
 def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
     """Record a failure and print its URI."""
-    with opened(options) as memory:
+    with opened(options, writes=True) as memory:
         values = {"id": name, "keywords": list(keywords), **given}
         _print_saved(options, memory.toolset.run("sage_record_failure", values))
 
@@ -237,7 +237,7 @@ def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, .
 @click.pass_obj
 def init(options: CommandOptions) -> None:
     """Create the folders of a memory; existing ones are not changed."""
-    with opened(options) as memory:
+    with opened(options, writes=True) as memory:
         made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.toolset.writer.make_folder(*way)))
     if options.is_json:
         output.print_json(made)

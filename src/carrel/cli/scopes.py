@@ -28,6 +28,8 @@ from carrel.providers.scopes.uris import DEFAULT_NODES
 from carrel.providers.scopes.values import MAX_CHILDREN
 
 _DB: Final = "carrel.scopes.db"
+_READING: Final = ("show", "list", "tree", "alias list", "export")
+"""The commands that only read; `status` without a status reads too."""
 _WORDS: Final = "carrel.scopes.words"
 
 
@@ -92,7 +94,9 @@ def _run(command: commands.ScopesCommand) -> Callable[..., None]:
     @click.pass_context
     def run(context: click.Context, /, **given: Any) -> None:
         options = context.ensure_object(CommandOptions)
-        config = options.config()
+        is_reading = command.name in _READING or (command.name == "status" and given["status"] is None)
+        needed = ("store", "bus", "scopes") if context.meta.get(_DB) is None else ()
+        config = options.config(*needed, writes=not is_reading)
         settings = config.values("scopes")
         max_children = settings.get("max_children_listed", MAX_CHILDREN)
         session = Session(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import click
 
 from carrel.app.app import open_store
-from carrel.catalog.access import parse_scopes
+from carrel.catalog.groups import NO_SCOPES, parse_token_scopes
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options
@@ -18,9 +18,9 @@ from carrel.transports.http.tokens import TokenStore
 
 
 @contextmanager
-def _tokens(options: CommandOptions) -> Iterator[TokenStore]:
+def _tokens(options: CommandOptions, *, writes: bool = True) -> Iterator[TokenStore]:
     """Yield the tokens of the team's store, if one is configured, else those of this user."""
-    store = open_store(options.config())
+    store = open_store(options.config("store", "bus", writes=writes))
     if store is None:
         yield TokenStore(os.environ)
         return
@@ -47,16 +47,18 @@ def token() -> None:
     "scopes",
     metavar="SCHEME:RIGHT",
     multiple=True,
-    help="A permission, such as workspace:read. Without it, the token may do everything.",
+    help="A permission, such as workspace:read, or none: only what its groups allow. "
+    "Without it, the token may do everything.",
 )
 @with_command_options
 @click.pass_obj
 def add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
     """Create a token and print it. It is shown only once."""
+    given = parse_token_scopes(scopes)
     with _tokens(options) as tokens:
-        secret = tokens.add(name, parse_scopes(scopes) if scopes else None)
+        secret = tokens.add(name, given)
     if options.is_json:
-        output.print_json({"name": name, "token": secret, "scopes": list(scopes) or None})
+        output.print_json({"name": name, "token": secret, "scopes": None if given is None else sorted(given)})
     else:
         output.print_text(secret)
 
@@ -66,7 +68,7 @@ def add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
 @click.pass_obj
 def list_tokens(options: CommandOptions) -> None:
     """List the tokens and their permissions."""
-    with _tokens(options) as stored:
+    with _tokens(options, writes=False) as stored:
         tokens = stored.all()
     if options.is_json:
         described = [
@@ -80,7 +82,8 @@ def list_tokens(options: CommandOptions) -> None:
         output.print_json(described)
         return
     rows = [
-        (one.name, "everything" if one.scopes is None else " ".join(one.scopes), iso(one.created_ms)) for one in tokens
+        (one.name, "everything" if one.scopes is None else " ".join(one.scopes) or NO_SCOPES, iso(one.created_ms))
+        for one in tokens
     ]
     empty = "No tokens yet. To create one: carrel token add NAME"
     output.print_table(("token", "permissions", "created"), rows, plain_columns=2, empty=empty)

@@ -139,6 +139,11 @@ class Database:
                     f"the store {self.address.shown} has schema version {version}; "
                     f"this Carrel knows versions up to {VERSION}: update Carrel"
                 )
+            if version == 0:
+                raise ConfigError(
+                    f"the store {self.address.shown} has tables but no version: its table carrel_schema is empty; "
+                    "restore it from a backup"
+                )
             if version < 0:
                 connection.execute("CREATE TABLE carrel_schema (version integer NOT NULL)")
                 connection.execute("INSERT INTO carrel_schema VALUES (0)")
@@ -447,7 +452,7 @@ def _bounds(seconds: float) -> str:
 
 
 def _version(connection: psycopg.Connection[Row]) -> int:
-    """Return the version of the schema; -1 for a database without one."""
+    """Return the version of the schema; -1 for a database without one, 0 if its table is empty."""
     found = connection.execute("SELECT to_regclass('carrel_schema') IS NOT NULL").fetchone()
     if found is None or not found[0]:
         return -1

@@ -2,12 +2,15 @@
 
 import os
 import tracemalloc
+from os.path import commonprefix
+from time import thread_time
 
 import pytest
 
 from carrel.providers.logs.lines import Assembler
 from carrel.providers.logs.redaction import MAX_KEY_LINES, Redactor
 from carrel.providers.logs.ring import LogLine, Ring
+from tests.support.waiting import patience_s
 
 MAX_BYTES = 102_400
 
@@ -180,6 +183,15 @@ SECRETS = {
     "a bearer": ("Authorization: Bearer abcdef0123456789==", "Authorization: Bearer [redacted]"),
     "a password in a URL": ("postgres://me:s3cret@db/x", "postgres://me:[redacted]@db/x"),
     "an assignment": ("API_KEY=abcdefgh PASSWORD='hunter22'", "API_KEY=[redacted] PASSWORD='[redacted]'"),
+    "an assignment with blanks": ("password = 'hunter22'", "password = '[redacted]'"),
+    "a colon": ("password: hunter2 (from the file)", "password: [redacted] (from the file)"),
+    "YAML with quotes": ('db_password: "hunter22"', 'db_password: "[redacted]"'),
+    "a secret key": ("secret_key: wJalrXUtnFEMI/K7MDENG", "secret_key: [redacted]"),
+    "a long password of letters": ("Password: correcthorsebatterystaple", "Password: [redacted]"),
+    "an option": ("+ deploy --password hunter22 --dry-run", "+ deploy --password [redacted] --dry-run"),
+    "an option in quotes": ("+ deploy --api-token '0a1b2c3d' x", "+ deploy --api-token '[redacted]' x"),
+    "a login of curl": ("+ curl -fsSu ci:pw https://x", "+ curl -fsSu ci:[redacted] https://x"),
+    "a long login of curl": ("curl --proxy-user 'ci:pw' https://x", "curl --proxy-user 'ci:[redacted]' https://x"),
     "JSON": ('{"client_secret": "abcdefgh"}', '{"client_secret": "[redacted]"}'),
     "a key in one line": (
         "-----BEGIN PRIVATE KEY-----abc-----END PRIVATE KEY----- x",
@@ -203,10 +215,98 @@ def test_what_looks_like_a_secret_is_redacted(text: str, expected: str) -> None:
         "secret santa",
         "the api keys page",
         "import carrel_lines",
+        "password: required",
+        "Password: hunter",
+        "token: 12 left",
+        "token: 12345678",
+        "tokens: 12k left",
+        "secret: see https://docs.example/secrets/v2",
+        "secret: https://docs.example/secrets/v2",
+        "std::token::parse1",
+        "  --token TOKEN       the token of the desk",
+        "the access key: last used 2 days ago",
+        "docker run -u 1000:1000 image",
+        "curl -A agent --user-agent a:b http://localhost:8080",
     ],
 )
 def test_what_does_not_stays(text: str) -> None:
     assert Redactor()([text]) == [text]
+
+
+def texts_with_pause(line: str, at: int) -> list[str]:
+    """Return the entries of a line that is written with a pause of more than a second."""
+    assembler = Assembler(MAX_BYTES, Redactor())
+    found = [*assembler.feed(line[:at].encode()), *assembler.flush(), *assembler.feed(f"{line[at:]}\n".encode())]
+    return [one.text for one in found]
+
+
+@pytest.mark.parametrize("name", [name for name in SECRETS if name != "a key in one line"])
+def test_a_secret_that_is_written_with_a_pause_is_redacted(name: str) -> None:
+    text, expected = SECRETS[name]
+    same_after = len(commonprefix((text[::-1], expected[::-1])))  # noqa: RUF071 texts, not paths
+    end_of_secret = text[len(text) - same_after - 4 : len(text) - same_after]
+    for at in range(1, len(text)):
+        joined = "".join(texts_with_pause(text, at))
+        assert "[redacted]" in joined
+        assert end_of_secret not in joined
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("Password: ", "", ["Password: "]),
+        ("Password: ", "hunter22", ["Password: ", "[redacted]"]),
+        ("login with password: hun", "ter22", ["login with ", "password: [redacted]"]),
+        ("push ghp_0123456789abcdefghij", "ABCDEFGHIJ now", ["push ", "[redacted] now"]),
+        ("push gh", "p_0123456789abcdefghij now", ["push gh", "[redacted] now"]),
+        ("checking token: ok", ", done", ["checking ", "token: ok, done"]),
+        ("listening on http://localhost:8080", " (press q)", ["listening on http://localhost:8080", " (press q)"]),
+        ("-----BEGIN PRI", "VATE KEY-----MIIE", ["[redacted]"]),
+    ],
+)
+def test_the_beginning_of_a_secret_waits_for_the_rest_of_its_line(before: str, after: str, expected: list[str]) -> None:
+    assert texts_with_pause(before + after, len(before)) == expected
+
+
+def test_what_waited_is_added_at_the_end() -> None:
+    assembler = Assembler(MAX_BYTES, Redactor())
+    assert assembler.feed(b"checking token: ok") == []
+    assert assembler.flush() == [LogLine("checking ", 10, is_partial=True)]
+
+    assert assembler.flush() == []
+    assert assembler.flush(is_end=True) == [LogLine("token: ok", 10, is_partial=True)]
+
+
+def test_a_line_that_starts_again_forgets_a_prompt() -> None:
+    assembler = Assembler(MAX_BYTES, Redactor())
+    assembler.feed(b"Password: ")
+    assembler.flush()
+
+    assert assembler.feed(b"\rstep12 done\n") == [LogLine("step12 done", 12)]
+
+
+def test_hostile_lines_cost_time_in_proportion_to_their_length() -> None:
+    pieces = (
+        "password:",
+        "token: ",
+        "--token ",
+        'secret"',
+        "api_key = ",
+        "ghp_",
+        "://a:",
+        "curl -u ",
+        "eyJ",
+        "-----BEGIN ",
+    )
+    for piece in (*pieces, "curl -u -uuuuuuuuuuuuuuuu ", "password: abcdefghijklmnop.", "password" + " " * 40):
+        text = (piece * 100_000)[:100_000]
+        began = thread_time()
+        assembler = Assembler(200_000, Redactor())
+        assembler.feed(text.encode())
+        assembler.flush()
+        assembler.feed(b" x\n")
+
+        assert thread_time() - began < patience_s(1.0), piece
 
 
 def test_a_private_key_is_redacted_over_its_lines() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
-from carrel.core.errors import BadArgument, Conflict, ProviderError, RequestError
+from carrel.core.errors import BadArgument, Conflict, NotFound, ProviderError, RequestError
 from carrel.providers.logs import Logs, spool
 from carrel.providers.logs.spooled_log import LOST_S
 from tests.support.logging_project import logs, meta, spool_root, text, writer
@@ -46,6 +46,27 @@ def push(
 
 def file_of(root: Path, name: str = "ci_1", kind: str = "build") -> Path:
     return spool_root(root) / ".carrel/logs" / kind / f"{name}.jsonl"
+
+
+@LOCAL
+def test_the_example_for_other_senders_is_taken_as_it_stands(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/team.md").read_text(encoding="utf-8")
+    example = page.partition("### For other senders")[2].partition("```\n")[2].partition("```")[0].encode()
+    provider = logs(tmp_path)
+
+    assert Catalog([provider]).append(URI, example) == {"uri": URI, "newest": 1}
+    assert (text(provider, URI), meta(provider, URI)["state"]) == ("compiling\n", "exited")
+
+
+@LOCAL
+@pytest.mark.parametrize(("name", "is_taken"), [("x", True), ("x" * 96, True), ("x" * 97, False), ("-x", False)])
+def test_the_id_of_a_log_needs_no_number(tmp_path: Path, name: str, is_taken: bool) -> None:
+    provider = logs(tmp_path)
+    if is_taken:
+        assert push(provider, entry(1), uri=f"logs://build/{name}")["newest"] == 1
+    else:
+        with pytest.raises(NotFound):
+            push(provider, entry(1), uri=f"logs://build/{name}")
 
 
 def test_a_log_grows_batch_by_batch_and_ends(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Sending a log to another desk: everything arrives once, in order, whatever happens on the way."""
 
 import random
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ class Desk:
     name = "desk.example"
 
     def __init__(self, provider: Logs, seed: int | None = None) -> None:
+        self.provider = provider
         self._catalog = Catalog([provider])
         self._random = None if seed is None else random.Random(seed)
         self.is_down = False
@@ -116,6 +119,52 @@ def test_a_desk_that_stays_away_costs_one_warning_and_little_time(
 
     assert log.end(0) is False
     assert len(warned) == 1
+
+
+class SilentDesk(Desk):
+    """A desk that accepts a connection and never answers."""
+
+    def __init__(self, provider: Logs) -> None:
+        super().__init__(provider)
+        self.asked, self.released = threading.Event(), threading.Event()
+
+    def post(self, path: str, body: bytes) -> Mapping[str, object]:
+        self.asked.set()
+        self.released.wait()
+        return super().post(path, body)
+
+
+def test_the_end_of_a_command_does_not_wait_for_a_desk_that_never_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "NEVER_REACHED_S", 0.01)
+    monkeypatch.setattr(sender, "LAST_TRY_S", 0.01)
+    warned: list[str] = []
+    desk = SilentDesk(logs(tmp_path))
+    log = send_to(desk, warned)
+    desk.asked.wait()
+
+    assert log.end(0) is False
+    assert warned == ["the log is not complete on the desk: desk.example does not answer"]
+    assert desk.bodies == []
+    desk.released.set()
+
+
+def test_a_patient_end_waits_for_the_answer_to_the_last_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "NEVER_REACHED_S", 0.01)
+    monkeypatch.setattr(sender, "LAST_TRY_S", 0.01)
+    desk = SilentDesk(logs(tmp_path))
+    log = send_to(desk)
+    log.feed("out", b"one\n")
+    with ThreadPoolExecutor(1) as ending:
+        has_ended = ending.submit(log.end, 0, is_patient=True)
+        desk.asked.wait()
+        desk.released.set()
+
+        assert has_ended.result() is True
+    assert text(desk.provider, URI) == "one\n"
 
 
 def test_a_desk_that_refuses_is_asked_once(tmp_path: Path) -> None:

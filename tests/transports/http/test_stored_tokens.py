@@ -48,6 +48,14 @@ def test_a_token_is_kept_as_a_hash_and_named_once(database: Database, tmp_path: 
     assert (tokens.revoke("ci"), tokens.revoke("ci"), tokens.all()) == (True, False, [])
 
 
+def test_a_token_without_permissions_differs_from_one_with_all(database: Database, tmp_path: Path) -> None:
+    tokens = stored(database, tmp_path)
+    tokens.add("all", None)
+    tokens.add("none", frozenset())
+
+    assert {one.name: one.scopes for one in tokens.all()} == {"all": None, "none": ()}
+
+
 def test_every_replica_learns_of_tokens_that_are_added_and_revoked(
     database: Database, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

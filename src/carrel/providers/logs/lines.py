@@ -6,10 +6,10 @@ restarts the line when something follows it, as on a terminal.
 
 import codecs
 import re
-from collections.abc import Callable
 from typing import Final
 
 from carrel.providers.logs.ring import LogLine
+from carrel.providers.logs.unfinished import LineInParts, Redact
 
 MARK_ROOM: Final = 33
 """Bytes of a cut line that are reserved for its mark and its line end."""
@@ -33,9 +33,6 @@ _CONTROLS: Final = bytes(set(range(32)) - {9, 10} | {127})
 _LATE_CONTROL: Final = re.compile(b"\xc2[\x80-\x9f]")
 _STRING_END: Final = re.compile(f"\x07|\x9c|\x1b\\\\|(?=[\n{_OPEN}])")
 
-Redact = Callable[[list[str]], list[str]]
-"""Returns lines without their secrets."""
-
 
 class Assembler:
     """Makes lines of the bytes of one stream."""
@@ -43,6 +40,7 @@ class Assembler:
     def __init__(self, max_bytes: int, redact: Redact | None = None) -> None:
         self._max_bytes = max_bytes
         self._redact = redact
+        self._line = LineInParts(redact)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._carry = ""
         self._is_in_string = False
@@ -86,10 +84,16 @@ class Assembler:
         return count, size
 
     def flush(self, *, is_end: bool = False) -> list[LogLine]:
-        """Return an unfinished line; at the end also an unfinished character."""
+        """Return an unfinished line without the beginning of a secret; at the end all, with an unfinished character."""
+        rest = ""
         if is_end:
             self._hold(self._decoder.decode(b"", final=True))
-        return self._release(is_partial=True) if self._held else []
+        elif not self._lost:
+            text, rest = self._line.split("".join(self._parts))
+            self._parts, self._held = [text], len(text.encode())
+        lines = self._release(is_partial=True) if self._held else []
+        self._hold(rest)
+        return lines
 
     def _clean(self, text: str) -> str:
         """Remove sequences and control characters; remember a sequence that is not complete yet."""
@@ -122,6 +126,7 @@ class Assembler:
             text = _last_part(parts)
             if text and not parts[0] == text == "".join(parts):
                 self._forget()
+                self._line.restart()
         if not text:
             return
         data = text.encode()
@@ -146,10 +151,9 @@ class Assembler:
         text, lost = "".join(self._parts), self._lost
         is_continued, self._is_continued = self._is_continued, is_partial
         self._forget()
+        text = self._line.redact(text, is_partial=is_partial)
         if not text and is_continued:
             return []
-        if self._redact is not None:
-            [text] = self._redact([text])
         return [make_line(text, lost, self._max_bytes, is_partial=is_partial)]
 
     def _whole(self, texts: list[str]) -> list[LogLine]:

@@ -31,6 +31,9 @@ RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 END_S: Final = 30.0
 """How long `end` waits for a desk that answered before."""
 NEVER_REACHED_S: Final = 3.0
+"""How long `end` tries to reach a desk that never answered."""
+LAST_TRY_S: Final = 2.0
+"""How long `end` waits after that for the answer to the last try."""
 
 
 class Receiver(Protocol):
@@ -90,15 +93,23 @@ class LogSender:
         for stream, assembler in self._assemblers.items():
             self._enter(stream, assembler.flush())
 
-    def end(self, exit_code: int | None, state: State = "exited") -> bool:
-        """Send the rest and the end; return whether the desk has everything."""
+    def end(self, exit_code: int | None, state: State = "exited", *, is_patient: bool = False) -> bool:
+        """Send the rest and the end; return whether the desk has everything.
+
+        A patient end waits for the answer to the last try, however long it takes.
+        """
         for stream, assembler in self._assemblers.items():
             self._enter(stream, assembler.flush(is_end=True))
         with self._changed:
             self._end = End(state, exit_code, now_ms())
             self._give_up_at = monotonic() + (END_S if self._is_begun else NEVER_REACHED_S)
             self._changed.notify_all()
-        self._thread.join()
+        while self._thread.is_alive():
+            left_s = None if is_patient else self._give_up_at + LAST_TRY_S - monotonic()
+            if left_s is not None and left_s <= 0:
+                self._warn_once(f"the log is not complete on the desk: {self._to.name} does not answer")
+                break
+            self._thread.join(left_s)
         return self._is_done
 
     def _enter(self, stream: Stream, lines: list[LogLine]) -> None:
@@ -127,9 +138,10 @@ class LogSender:
                 return
 
     def _warn_once(self, problem: str) -> None:
-        if self._warn is not None:
-            self._warn(problem)
-            self._warn = None
+        with self._changed:
+            warn, self._warn = self._warn, None
+        if warn is not None:
+            warn(problem)
 
     def _wait_for_lines(self) -> None:
         """Wait until there is something to send, and then a moment for more lines."""
@@ -150,6 +162,8 @@ class LogSender:
         if not isinstance(newest, int):
             raise ConfigError("the answer is not that of a Carrel desk; check the address")
         with self._changed:
+            if self._end is not None and not self._is_begun:
+                self._give_up_at = monotonic() + END_S
             self._newest, self._is_begun = newest, True
             self._is_done = is_all and self._end is not None and newest >= self._ring.newest
 
