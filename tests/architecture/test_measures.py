@@ -66,9 +66,21 @@ LATER = (
     "transports/http/shared_sessions.py",
     "transports/http/shared_visits.py",
     "transports/http/stored_tokens.py",
+    "catalog/folders.py",
+    "cli/completion.py",
+    "cli/connect.py",
+    "cli/search.py",
+    "core/store_address.py",
+    "core/token_counts.py",
+    "core/tokens.py",
+    "files/packaged_skills.py",
+    "providers/logs/team_logs.py",
+    "providers/search.py",
+    "providers/workspace/file_history.py",
+    "providers/workspace/kept_documents.py",
 )
 """Packages and modules that came after the aim for the lines was set."""
-MAX_LINES = 47_990
+MAX_LINES = 45_893
 """Lines of source without the later packages. 32,000 is the aim."""
 MAX_ANY = 2.5
 """Uses of `Any` in 1,000 lines."""
