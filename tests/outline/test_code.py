@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import sysconfig
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,20 @@ def test_a_hostile_file_takes_bounded_time_and_memory(suffix: str, text: bytes) 
     assert used["answered"]
     assert used["seconds"] < 15  # a machine at rest needs three seconds
     assert used["memory"] < 1_000_000_000  # half of it is needed at most
+
+
+@pytest.mark.parametrize("text", [b"def f(a):\n    return a\n" * 10_000, b"a = 1\n" * 900], ids=["long", "short"])
+def test_an_outline_keeps_nothing_of_the_text_in_memory(text: bytes) -> None:
+    tracemalloc.start()
+    try:
+        held = []
+        for _ in range(3):
+            outline_code(text, PYTHON)
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+
+    assert held[2] - held[1] < 2_000
 
 
 def test_what_is_nested_too_deep_or_has_no_lines_is_not_parsed() -> None:

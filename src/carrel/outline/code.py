@@ -32,7 +32,8 @@ DEADLINE_S: Final = 1.0
 MAX_SIGNATURE: Final = 140
 UNSOUND: Final = "parts of it did not parse; what is defined there may be missing"
 
-_PIECE: Final = 4_096
+_PIECES: Final = tuple(bytearray(1 << power) for power in range(13))
+"""What the parser is given, again and again: it never releases an object, and so a new one each time would stay."""
 _OPENING, _CLOSING = b"([{", b")]}"
 _OTHER_BYTES: Final = bytes(set(range(256)) - set(_OPENING + _CLOSING))
 _STEPS: Final = bytes.maketrans(_OPENING + _CLOSING, b"\x02\x02\x02\x00\x00\x00")
@@ -120,8 +121,13 @@ def _parse(data: bytes, language: Language, grammar: _Grammar) -> tuple[tuple[Ro
     """Return the rows, and whether the whole text was parsed; None if that takes too long."""
     from tree_sitter import QueryCursor
 
-    def read(offset: int, _point: object) -> bytes:
-        return data[offset : offset + _PIECE]
+    def read(offset: int, _point: object) -> bytes | bytearray:
+        power = min((len(data) - offset).bit_length(), len(_PIECES)) - 1
+        if power < 0:
+            return b""
+        piece = _PIECES[power]
+        piece[:] = data[offset : offset + len(piece)]
+        return piece
 
     try:
         tree = grammar.parser.parse(read)
