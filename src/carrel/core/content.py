@@ -4,7 +4,7 @@ A character belongs to the range that holds its first byte, so that parts read o
 whole, whatever their length. The catalogue does this once for all providers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from sys import getsizeof
 from typing import Final
 
@@ -35,6 +35,13 @@ OPEN_ENDED: Final = frozenset({"tail", "since"})
 _CHILD_BYTES: Final = 640
 _RESULT_BYTES: Final = 4_096
 """Upper bounds, in bytes on the wire: a child of a folder without its name, and a result without its children."""
+
+
+def close_sources(items: Iterable[Item]) -> None:
+    """Close the sources of items."""
+    for item in items:
+        if isinstance(item, Stored):
+            item.source.close()
 
 
 def etag_of(items: Sequence[Item]) -> str:

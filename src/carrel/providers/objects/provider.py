@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from carrel.core.content import etag_of
+from carrel.core.content import close_sources, etag_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
 from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Item, Meta, Reading, Resource, Stored, Template, Tool, ToolResult
@@ -27,7 +27,6 @@ from carrel.providers.objects.calls import CallFailed
 from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import FoundUri, ListName, Lists
 from carrel.providers.objects.loading import Unloadable, has_method
-from carrel.providers.objects.local_files import close_files
 from carrel.providers.objects.local_files import etag_of as file_etag_of
 from carrel.providers.objects.protocol import Failure
 from carrel.providers.objects.settings import ObjectSettings
@@ -341,7 +340,7 @@ class ObjectProvider(Gateway):
         try:
             return reading.etag or etag_of(reading.items)
         finally:
-            close_files(reading.items)
+            close_sources(reading.items)
 
     def _ask_fingerprint(self, uri: str) -> str | None:
         """Return the fingerprint that the object gives for a URI; None if it gives none."""

@@ -12,9 +12,8 @@ from functools import lru_cache, partial
 from typing import Final
 
 from carrel.catalog.access import SCOPE_REASON, ActingAs
-from carrel.catalog.catalog import close_sources
 from carrel.catalog.routes import Found
-from carrel.core.content import takes_long
+from carrel.core.content import close_sources, takes_long
 from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.isotime import clamp
@@ -48,7 +47,6 @@ _NOTHING_HERE: Final = (
 )
 
 _LINES: Final = b"application/x-ndjson"
-_READING: Final = ("GET", "HEAD")
 _NO_BYTES: Final = Range(0, 0)
 
 _WHERE: Final = "a resource is at /{scheme}/…, such as /workspace/README.md"
@@ -70,8 +68,7 @@ class Plain:
 
     async def answer(self, request: Request, otherwise: Otherwise | None = None) -> None:
         """Answer a read, by the path or by `/-/read?uri=`; `otherwise` is asked before a read is refused."""
-        if request.method not in _READING:
-            await _refuse_method(request)
+        if not await request.is_reading():
             return
         try:
             uri = self.uri_of(request)
@@ -108,8 +105,7 @@ class Plain:
 
     async def search(self, request: Request) -> None:
         """Answer a search with JSON; its parameters are those of `carrel://search`."""
-        if request.method not in _READING:
-            await _refuse_method(request)
+        if not await request.is_reading():
             return
         try:
             found = await self._threads.call(request.access, partial(self._search, request.query), owner="search")
@@ -247,10 +243,6 @@ class Plain:
 
 _SAID_OTHERWISE: Final = frozenset({"encoding", "error", "etag", "last-modified", "length", "start", "status", "total"})
 """Keys of `_meta` for which HTTP has its own headers."""
-
-
-async def _refuse_method(request: Request) -> None:
-    await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
 
 
 async def refuse(request: Request, error: Failure) -> None:
