@@ -200,24 +200,22 @@ class App:
         metadata = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
         if metadata is None:
             await request.refuse(404, "No authorization server is configured")
-        elif request.method not in ("GET", "HEAD"):
-            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
-        else:
+        elif await request.is_reading():
             await request.reply_json(200, metadata)
 
     async def _reply_ready(self, request: Request) -> None:
         """Answer a load balancer, which has no token, whether to send requests here."""
-        if request.method not in ("GET", "HEAD"):
-            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
-        elif self._is_ending:
+        if not await request.is_reading():
+            return
+        if self._is_ending:
             await request.reply_json(503, {"status": "ending"}, (b"retry-after", b"1"))
         else:
             await request.reply_json(200, {"status": "ok"})
 
     async def _reply_about(self, request: Request) -> None:
-        if request.method not in ("GET", "HEAD"):
-            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
-        elif request.path == b"/-/health":
+        if not await request.is_reading():
+            return
+        if request.path == b"/-/health":
             state = {"status": "ok", "version": __version__, "sessions": len(self.sessions)}
             await request.reply_json(200, {**state, "streams": self.threads.open_streams})
         elif request.path == b"/-/providers":

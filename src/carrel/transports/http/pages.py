@@ -62,8 +62,7 @@ async def open_visit(request: Request, visits: Visits, pages: Pages | None) -> N
 
     With `pages`, a dead link is answered with a page.
     """
-    if request.method not in ("GET", "HEAD"):
-        await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+    if not await request.is_reading():
         return
     cookie = visits.enter(request.query) if request.method == "GET" else None
     if request.method == "HEAD":
