@@ -158,7 +158,7 @@ def discovered(result: Result) -> Opening:
     """Return the declaration in the answer to `server/discover`."""
     received = _as_result(_Opening, result)
     if MODERN_VERSION not in received.supported_versions:
-        raise _foreign(received.supported_versions)
+        raise _unsupported_version(received.supported_versions)
     given = (received.meta or {}).get(SERVER_INFO_KEY)
     server_info = given if isinstance(given, dict) else {}
     return Opening(MODERN_VERSION, received.capabilities, server_info, received.instructions or "")
@@ -168,7 +168,7 @@ def initialized(result: Result) -> Opening:
     """Return the declaration in the answer to `initialize`."""
     received = _as_result(_Opening, result)
     if received.protocol_version not in VERSIONS.legacy:
-        raise _foreign((received.protocol_version,))
+        raise _unsupported_version((received.protocol_version,))
     return Opening(received.protocol_version, received.capabilities, received.server_info, received.instructions or "")
 
 
@@ -245,7 +245,7 @@ def _malformed() -> ProviderError:
     return ProviderError("The server's answer is malformed", word="bad_result")
 
 
-def _foreign(versions: tuple[str, ...]) -> ProviderError:
+def _unsupported_version(versions: tuple[str, ...]) -> ProviderError:
     message = f"The server's protocol version is not supported: {echo(', '.join(versions))}"
     return ProviderError(message, word="unavailable")
 

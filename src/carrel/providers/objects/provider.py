@@ -301,7 +301,7 @@ class ObjectProvider(Gateway):
             return BadArgument(_line(cause.message) or "Invalid argument", uri=uri)
         if isinstance(cause, ProviderError):
             return self._failed(_line(cause.message) or "Resource read failed", cause.word, uri, cause)
-        return self._failed(*_said(failure, "Resource read", "failed"), uri, cause)
+        return self._failed(*_message_and_word(failure, "Resource read", "failed"), uri, cause)
 
     def _failed(self, message: str, word: str, uri: str, cause: BaseException | None = None) -> ProviderError:
         incident = self._log_incident(message, word, uri, cause)
@@ -386,7 +386,7 @@ class ObjectProvider(Gateway):
                     return given
             return self._call(lambda made: method.function(made)(**values), tools.result)
         except CallFailed as failure:
-            message, word = _said(failure, "Tool", "execution failed")
+            message, word = _message_and_word(failure, "Tool", "execution failed")
             incident = self._log_incident(message, word, name, failure.cause)
             meta = {"dev.carrel/error": word, "dev.carrel/incident": incident}
             return ToolResult((message,), is_error=True, meta=meta)
@@ -429,7 +429,7 @@ def serve_built(build: Callable[[], object], name: str = "object", **settings: A
     return provider
 
 
-def _said(failure: CallFailed, what: str, otherwise: str) -> tuple[str, str]:
+def _message_and_word(failure: CallFailed, what: str, otherwise: str) -> tuple[str, str]:
     """Return the message and the word for a failed call."""
     word = "bad_result" if isinstance(failure.cause, conversion.InvalidResult) else failure.word
     messages = {"timeout": f"{what} timed out", "busy": "Provider is busy"}

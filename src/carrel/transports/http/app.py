@@ -49,11 +49,11 @@ _READY: Final = b"/-/ready"
 _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
 _GRACE_S: Final = 1
 DRAIN_S: Final = 0.5
-"""How long a replica still takes requests after a signal: none is cut off because it came at this moment."""
+"""How long a replica still accepts requests after a signal, so that none is cut off."""
 
 
 class App:
-    """The ASGI application. `pages` makes what answers people with HTML, when the first page is asked for."""
+    """The ASGI application. `pages` is called when the first page is asked for; its result answers with HTML."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ def runner(
 ) -> "uvicorn.Server":
     """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it.
 
-    `on_ready` is called once it accepts connections. A replica takes requests for `drain_s` more before it ends.
+    `on_ready` is called once it accepts connections. A replica accepts requests for another `drain_s` before it ends.
     """
     import_uvicorn()  # only to serve; the application does not need it
     import uvicorn
