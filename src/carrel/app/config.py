@@ -224,6 +224,18 @@ class Config:
         """Return the keys and values of a section."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
 
+    def project_of(self, section: str) -> Project:
+        """Return what the provider with this section must know of the project."""
+        return Project(
+            self.root,
+            self.environment,
+            frozenset(self.values(section)),
+            self.named(section),
+            is_trusted=self.is_trusted,
+            deny=tuple(self.values("workspace").get("deny") or ()),
+            store=self.store(),
+        )
+
     def named(self, section: str) -> frozenset[str]:
         """Return the keys of a section that were set by the user or by a trusted project file."""
         keys = self.sections.get(section, {}).items()
