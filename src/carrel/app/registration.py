@@ -21,6 +21,8 @@ ALC_LOCAL_FILE: Final = "alc.local.toml"
 
 OutsidePlaces = tuple[PlacesFile | None, tuple[str, ...]]
 """The project's file that names places outside for a provider, if there is one, and notes about files not used."""
+RESERVED: Final = ("guide", "mirror", "server")
+"""Names that no object and no mount may have, beside those of `names`."""
 NO_PLACES: Final[OutsidePlaces] = (None, ())
 
 Table = Literal["", "objects", "mounts"]

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
+from carrel.core.content import without_reserved
 from carrel.core.errors import ProviderError, RemoteError, echo
 from carrel.core.model import (
     Annotations,
@@ -30,8 +31,6 @@ from carrel.protocol.eras import MODERN_VERSION, SERVER_INFO_KEY, UNSUPPORTED_VE
 
 Result = Raw
 """The result of a request, not yet decoded."""
-
-_RESERVED: Final = "io.modelcontextprotocol/"
 
 
 class Opening(Struct, frozen=True):
@@ -189,10 +188,10 @@ def templates(result: Result) -> tuple[tuple[Template, ...], str | None]:
 def reading(result: Result) -> Reading:
     """Return the reading of a read, with the facts in `dev.carrel/*`."""
     received = _as_result(_Read, result)
-    meta = {key: value for key, value in (received.meta or {}).items() if not key.startswith(_RESERVED)}
-    facts = meta
+    meta = without_reserved(received.meta)
+    facts = meta or {}
     if len(received.contents) == 1:
-        facts = {**meta, **(received.contents[0].meta or {})}
+        facts = {**facts, **(received.contents[0].meta or {})}
     return Reading(
         tuple(_item(contents) for contents in received.contents),
         etag=_text(facts.get("dev.carrel/etag")),
@@ -201,7 +200,7 @@ def reading(result: Result) -> Reading:
         cache_scope=_cache_scope(received),
         error=_text(facts.get("dev.carrel/error")),
         unchanged=facts.get("dev.carrel/status") == 304,
-        meta=meta or None,
+        meta=meta,
     )
 
 
@@ -221,8 +220,8 @@ def tool_result(result: Result) -> ToolResult:
     """Return the result of a tool. An embedded resource becomes a link; of an image or sound, only the kind is kept."""
     received = _as_result(_Called, result)
     blocks = tuple(_block(block) for block in received.content)
-    meta = {key: value for key, value in (received.meta or {}).items() if not key.startswith(_RESERVED)}
-    return ToolResult(blocks, received.structured_content, is_error=received.is_error, meta=meta or None)
+    meta = without_reserved(received.meta)
+    return ToolResult(blocks, received.structured_content, is_error=received.is_error, meta=meta)
 
 
 def _as(kind: type[_Kind], text: Raw) -> _Kind:
