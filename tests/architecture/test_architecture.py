@@ -73,7 +73,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "joserfc": ("transports.http.jwt", "transports.http.session_seal"),
     "markdown_it": ("explorer.rendering",),
     "markupsafe": ("explorer",),
-    "msgspec": ("protocol", "app.config", "core.arguments", "core.record"),
+    "msgspec": ("protocol", "core.arguments", "core.record"),
     "nh3": ("explorer.rendering",),
     "numpy": ("search.semantic",),
     "obstore": ("buckets",),
@@ -408,6 +408,30 @@ def test_the_house_keeps_the_rule(rule: Rule) -> None:
     assert list(rule(house())) == []
 
 
+# The plan in words
+
+PLAN = Path(__file__).parents[2] / "docs" / "architecture.md"
+
+
+def test_the_plan_names_the_packages_in_the_order_of_their_imports() -> None:
+    named = re.findall(
+        r"^\| `(\w+)` \|", PLAN.read_text(encoding="utf-8").partition("How a read travels")[0], re.MULTILINE
+    )
+
+    assert tuple(named) == ORDER
+
+
+def test_every_stop_of_a_read_that_the_plan_names_exists() -> None:
+    stops = re.findall(r"^\| \d \| `([\w/]+)` \(`([\w.]+)`\)", PLAN.read_text(encoding="utf-8"), re.MULTILINE)
+    sources = {source.name: source.text for source in house()}
+
+    assert len(stops) == 9
+    for place, name in stops:
+        module = place.replace("/", ".")
+        text = sources.get(f"{module}.provider") or sources[module]
+        assert re.search(rf"(?:def|class) {name.rpartition('.')[2]}\b", text), f"{module} has no {name}"
+
+
 # The rules themselves
 
 
@@ -529,7 +553,7 @@ def test_a_stranger_away_from_home_is_found() -> None:
     sources = _small_house(
         cli__serve="import click",
         server="import click\nimport requests",
-        app__config="import msgspec.json",
+        core__record="import msgspec.json",
         model="import os",
     )
 

@@ -80,13 +80,13 @@ LATER = (
     "providers/workspace/kept_documents.py",
 )
 """Packages and modules that came after the aim for the lines was set."""
-MAX_LINES = 45_893
+MAX_LINES = 45_820
 """Lines of source without the later packages. 32,000 is the aim."""
-MAX_ANY = 2.5
+MAX_ANY = 1.8
 """Uses of `Any` in 1,000 lines."""
-MIN_TESTS = 1.05
+MIN_TESTS = 1.13
 """Lines of tests for each line of source. 1.2 is the aim."""
-MAX_LONG_FUNCTION = 15
+MAX_LONG_FUNCTION = 14
 """Lines of a function's body at the 90th percentile."""
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from carrel.catalog.access import Access, ActingAs
-from carrel.catalog.catalog import Catalog, close_sources
+from carrel.catalog.catalog import Catalog
 from carrel.catalog.pages import seal
 from carrel.core.arguments import InvalidArguments
+from carrel.core.content import close_sources
 from carrel.core.errors import (
     BadArgument,
     BadCursor,

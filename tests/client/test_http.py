@@ -317,7 +317,8 @@ def test_a_mount_that_listens_learns_of_a_forgotten_session_by_itself_and_subscr
     with mounted(foreign.url) as client, client.listen(["foreign://a"]) as listening:
         assert listening.honoured == ("foreign://a",)
         assert foreign.has_stream.wait(PATIENCE_S)
-        until(lambda: foreign.asked["resources/subscribe"])  # news before it would reach nobody
+        until(lambda: foreign.asked["resources/subscribe"])
+        foreign.text = "changed"  # else news before the watch has begun would be of no change, and rightly be dropped
         foreign.news.put(json.dumps(UPDATED).encode())
         assert listening.wait(PATIENCE_S) == "foreign://a"
         foreign.forget()

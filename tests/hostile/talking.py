@@ -9,7 +9,7 @@ from time import monotonic
 from typing import IO, Any, Final
 from urllib.parse import quote
 
-from carrel.protocol.headers import spell_name
+from carrel.protocol.headers import encode_name
 from tests.support.waiting import patience_s
 
 MODERN: Final = "2026-07-28"
@@ -122,7 +122,7 @@ class Http(Conversation):
         }
         name = params.get("uri", params.get("name"))
         if method in ("resources/read", "tools/call") and isinstance(name, str):
-            headers["Mcp-Name"] = spell_name(name)
+            headers["Mcp-Name"] = encode_name(name)
         return self._request("POST", "/mcp", headers, json.dumps(message).encode())[2]
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, str, bytes]:

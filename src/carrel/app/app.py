@@ -58,7 +58,7 @@ class Desk(Value, frozen=True):
     def close(self) -> None:
         """Stop watching and close every provider."""
         self.server.close()
-        _release(self.store)
+        release_store(self.store)
 
 
 def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
@@ -70,7 +70,7 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
     try:
         return _open(config, patience_s, store, waits_for_all=waits_for_all)
     except BaseException as error:
-        _release(store)
+        release_store(store)
         if isinstance(error, ConfigError):
             raise config.located(error) from None
         raise
@@ -79,7 +79,7 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
 def open_store(config: Config) -> "Database | None":
     """Return the team's store, connected and with the present schema; None if none is configured.
 
-    Raise ConfigError if it cannot be used. Each call needs a `stores.shared.release`.
+    Raise ConfigError if it cannot be used. Each call needs a `release_store`.
     """
     address = config.store()
     if address is None:
@@ -92,12 +92,13 @@ def open_store(config: Config) -> "Database | None":
         store.audit_days = days
         store.prepare()
     except BaseException:
-        _release(store)
+        release_store(store)
         raise
     return store
 
 
-def _release(store: "Database | None") -> None:
+def release_store(store: "Database | None") -> None:
+    """Close the team's store, unless another caller of `open_store` has it open."""
     if store is not None:
         from carrel.stores.shared import release  # as above
 
@@ -240,18 +241,12 @@ def _serves(catalog: Catalog, path: tuple[str, ...]) -> bool:
 def _build(one: Registration, config: Config, catalog: Catalog) -> Provider:
     """Build a provider whose constructor's parameters are its settings."""
     values = config.values(one.name)
-    project = Project(
-        config.root,
-        config.environment,
-        given=frozenset(values),
-        named=config.named(one.name),
-        is_trusted=config.is_trusted,
+    project = replace(
+        config.project_of(one.name),
         trusts=TrustStore(config.environment).is_trusted,
-        deny=tuple(config.values("workspace").get("deny") or ()),
         max_message_bytes=catalog.max_bytes,
         read=catalog.read,
         serves=partial(_serves, catalog),
-        store=config.store(),
     )
     kind = one.load()
     for section in one.sections:

@@ -188,22 +188,12 @@ class Config:
 
     def session_key(self) -> str | None:
         """Return the key that seals the ids of sessions, if one is configured."""
-        values = self.values("session")
-        if not values:
-            return None
-        try:
-            key: str | None = schema.build(registration.load(SESSION), "session", values).key
-        except ConfigError as error:
-            raise self.located(error) from None
+        key: str | None = self._build(SESSION, "session").key if self.values("session") else None
         return key
 
     def groups(self) -> "list[GroupSettings]":
         """Return the sections `[groups.NAME]`: what groups of callers may do."""
-        named = [section for section in self.sections if section.startswith("groups.")]
-        try:
-            return [schema.build(registration.load(NAMED["groups"]), one, self.values(one)) for one in named]
-        except ConfigError as error:
-            raise self.located(error) from None
+        return [self._build(NAMED["groups"], section) for section in self.sections if section.startswith("groups.")]
 
     def store(self) -> StoreAddress | None:
         """Return the address of the team's store, if one is configured."""
@@ -220,15 +210,31 @@ class Config:
 
     def audit_days(self) -> int:
         """Return how long the audit record of the team's store is kept."""
+        days: int = self._build(STORE, "store").audit_days
+        return days
+
+    def _build(self, target: str, section: str) -> Any:
+        """Return the settings of a section as a record of their class."""
         try:
-            days: int = schema.build(registration.load(STORE), "store", self.values("store")).audit_days
+            return schema.build(registration.load(target), section, self.values(section))
         except ConfigError as error:
             raise self.located(error) from None
-        return days
 
     def values(self, section: str) -> dict[str, Any]:
         """Return the keys and values of a section."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
+
+    def project_of(self, section: str) -> Project:
+        """Return what the provider with this section must know of the project."""
+        return Project(
+            self.root,
+            self.environment,
+            frozenset(self.values(section)),
+            self.named(section),
+            is_trusted=self.is_trusted,
+            deny=tuple(self.values("workspace").get("deny") or ()),
+            store=self.store(),
+        )
 
     def named(self, section: str) -> frozenset[str]:
         """Return the keys of a section that were set by the user or by a trusted project file."""

@@ -25,8 +25,6 @@ EARLIER_S: Final = 2.0
 MOUNTED_BY: Final = "CARREL_MOUNTED_BY"
 """Set in the environment of a server that a mount started."""
 
-_TAKEN: Final = ("guide", "mirror", "server")
-
 
 class ClashingProviders(ConfigError):
     """Two providers define the same URI, template or tool."""
@@ -34,7 +32,7 @@ class ClashingProviders(ConfigError):
 
 def registered(config: Config) -> list[Registration]:
     """Return a registration for every object, then for every mount; raise for a name that cannot be used."""
-    taken = dict.fromkeys((*_TAKEN, *registration.names()), "Carrel itself")
+    taken = dict.fromkeys((*registration.RESERVED, *registration.names()), "Carrel itself")
     found: dict[Table, list[Registration]] = {"objects": [], "mounts": []}
     for section, keys in config.sections.items():
         table: Table = "mounts" if section.startswith("mounts.") else "objects"

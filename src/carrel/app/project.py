@@ -34,8 +34,8 @@ _DATA: Final = {
 }
 """Data that is worth a note if it lies in a folder above the root or directly below it."""
 _FOREIGN: Final = "it belongs to another user"
-_ABROAD: Final = "its folder belongs to another user"
-_ASTRAY: Final = "it is a link out of its folder"
+_FOREIGN_FOLDER: Final = "its folder belongs to another user"
+_LEAVES_FOLDER: Final = "it is a link out of its folder"
 
 
 Table = dict[str, object]
@@ -69,10 +69,10 @@ def find(named: str | None, environment: Mapping[str, str]) -> Place:
     for folder in folders:
         file = _project_file(folder, passed_over)
         is_marked = _is_own(folder) and any(_is_own_at(folder, mark) for mark in MARKS)
-        if file is not None or (is_marked and not _is_all(folder, home)):
+        if file is not None or (is_marked and not _is_home_or_top(folder, home)):
             return Place(folder, file, _relative(passed_over, folder), is_too_much=False)
     root = folders[0]
-    return Place(root, None, _relative(passed_over, root), is_too_much=named is None and _is_all(root, home))
+    return Place(root, None, _relative(passed_over, root), is_too_much=named is None and _is_home_or_top(root, home))
 
 
 def _relative(passed_over: list[tuple[str, str]], root: str) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
         way = os.path.relpath(folder, root)
         command = f"carrel serve --project {way}"
         wanted = missing
-        if _is_all(folder, home):  # serve its memory without its files
+        if _is_home_or_top(folder, home):  # serve its memory without its files
             command = "carrel serve --set sage.dir=~/.sage"
             wanted = {name: what for name, what in missing.items() if name == ".sage" and folder == home}
         found = [f"{os.path.join(way, name)} ({what})" for name, what in wanted.items() if _is_own_at(folder, name)]
@@ -140,7 +140,7 @@ def read_table(path: str) -> Table:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _is_all(folder: str, home: str) -> bool:
+def _is_home_or_top(folder: str, home: str) -> bool:
     return folder in (home, os.path.dirname(folder))
 
 
@@ -172,7 +172,7 @@ def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = 
     why_not = ""
     try:
         target, why_not = _look(path)
-        if why_not == _ASTRAY:
+        if why_not == _LEAVES_FOLDER:
             if not only_with and os.path.exists(target):  # only opening it would show whether it has our table
                 passed_over.append((path, why_not))
             return None
@@ -203,8 +203,8 @@ def _look(path: str) -> tuple[str, str]:
         return target, _FOREIGN
     folder = os.path.dirname(path)
     if not _is_own(folder):
-        return target, _ABROAD
-    return target, "" if os.path.dirname(target) == folder else _ASTRAY
+        return target, _FOREIGN_FOLDER
+    return target, "" if os.path.dirname(target) == folder else _LEAVES_FOLDER
 
 
 def _read(path: str) -> tuple[bytes | None, bool]:

@@ -21,6 +21,8 @@ ALC_LOCAL_FILE: Final = "alc.local.toml"
 
 OutsidePlaces = tuple[PlacesFile | None, tuple[str, ...]]
 """The project's file that names places outside for a provider, if there is one, and notes about files not used."""
+RESERVED: Final = ("guide", "mirror", "server")
+"""Names that no object and no mount may have, beside those of `names`."""
 NO_PLACES: Final[OutsidePlaces] = (None, ())
 
 Table = Literal["", "objects", "mounts"]
@@ -30,12 +32,13 @@ Table = Literal["", "objects", "mounts"]
 class Registration(Value, frozen=True):
     """A provider that may be served: the name, the schemes, where its class is, and when it is served.
 
-    `reason` returns why it is served in a project, or None if it has no data there; `missing` is the message for
-    None. Its URIs are answered all the same, and it joins the list when its data appears. `sections` are its sections
+    `reason` returns why it is served in a project; None if it has no data there. Then `missing` is the message for
+    people, its URIs are answered all the same, and it joins the list when its data appears. `sections` are its sections
     of the configuration besides its own: the parameters of its constructor that are a `Section`. A provider with
-    `needs_project` serves the whole folder. `appears` is asked in place of `reason` for each list, if that would take
-    too long at the start. `places_file` looks for a file of the project, other than its settings, that names places
-    outside. A provider that `is_stored` keeps its records in the team's store, if there is one.
+    `needs_project` serves the whole folder. `appears` is called in place of `reason` for each list after the start, if
+    it looks in more places than there is time for at the start. `places_file` looks for a file of the project, other
+    than its settings, that names places outside. A provider that `is_stored` keeps its records in the team's store, if
+    there is one.
     """
 
     name: str

@@ -151,19 +151,20 @@ def check_read(uri: str) -> None:
 def check_target(target: str, uri: str) -> None:
     """Raise `Denied` for a URI of which the caller may not read the target; the error does not name the target."""
     if not may_read(target):
-        scheme = _scheme(uri)
-        scope = f"{_SAME_AS.get(scheme, scheme)}:read"
-        message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
-        raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
+        raise _denied(uri, "read")
 
 
 def check_write(uri: str) -> None:
     """Raise `Denied` for a URI to which the caller may not add anything, whether it exists or not."""
-    access, scheme = _current.get(), _scheme(uri)
-    if not access.allows(scheme, "write"):
-        scope = f"{_SAME_AS.get(scheme, scheme)}:write"
-        message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
-        raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
+    if not _current.get().allows(_scheme(uri), "write"):
+        raise _denied(uri, "write")
+
+
+def _denied(uri: str, right: str) -> Denied:
+    scheme = _scheme(uri)
+    scope = f"{_SAME_AS.get(scheme, scheme)}:{right}"
+    message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
+    return Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
 
 
 def may_list(uri: str, target: str) -> bool:

@@ -7,7 +7,7 @@ What applies to every resource is applied here, once: ETag and condition, byte r
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import sleep
 
@@ -23,7 +23,6 @@ from carrel.core.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.core.model import (
     FOLDER_TYPE,
     Completion,
-    Item,
     Page,
     Range,
     Reading,
@@ -323,14 +322,14 @@ class Catalog:
             wanted = _one_of(in_query, reading.range, found.uri)
             if reading.is_folder or len(reading.items) != 1:
                 finished = self._finish(reading, found.uri, wanted, condition, found)
-                close_sources(reading.items)
+                content.close_sources(reading.items)
                 return finished
             item = content.stored(reading.items[0])
             if wanted is not None and reading.error is None:
                 item = content.part(item, wanted)
             etag = reading.etag or content.etag_of(reading.items)
         except BaseException:
-            close_sources(reading.items)
+            content.close_sources(reading.items)
             raise
         mime_type = reading.mime_type or _mime_type(found)
         is_same = condition is not None and reading.error is None and content.matches(condition, etag)
@@ -374,7 +373,7 @@ class Catalog:
             finished = self._finish(reading, uri, wanted, condition, found)
             return finished, any(source.has_moved() for source in sources)
         finally:
-            close_sources(reading.items)
+            content.close_sources(reading.items)
 
     def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
         """Return the same for one whole source, in fewer steps: most reads of files are of this kind."""
@@ -498,17 +497,10 @@ class Catalog:
         return "\n\n".join(part for part in parts if part)
 
 
-def close_sources(items: Iterable[Item]) -> None:
-    """Close the sources of items."""
-    for item in items:
-        if isinstance(item, Stored):
-            item.source.close()
-
-
 def close_given(given: Given | Unread) -> None:
     """Close the sources of a provider's result that is not used."""
     if not isinstance(given, Unread):
-        close_sources(given.items if isinstance(given, Reading) else (given,))
+        content.close_sources(given.items if isinstance(given, Reading) else (given,))
 
 
 def _mime_type(found: Found) -> str:

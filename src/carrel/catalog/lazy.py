@@ -38,17 +38,11 @@ class LazyProvider(Provider):
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield nothing until the data exists; then the real provider takes over."""
         if self._has_data():
-            [real] = self._awake().mounted
-            self._catalog.swap(self, real.provider)
-            yield from real.provider.entries(after)
+            yield from self._replaced().entries(after)
 
     def document_changes(self, since: object) -> DocumentChanges:
         """Return nothing until the data exists; then the real provider takes over."""
-        if not self._has_data():
-            return DocumentChanges(())
-        [real] = self._awake().mounted
-        self._catalog.swap(self, real.provider)
-        return real.provider.document_changes(since)
+        return self._replaced().document_changes(since) if self._has_data() else DocumentChanges(())
 
     def list_fingerprint(self) -> str:
         """Return a token that changes when the data appears."""
@@ -68,15 +62,11 @@ class LazyProvider(Provider):
 
     def children(self, uri: str, after: str = "") -> Iterator[Resource]:
         """Return the children of a folder of the real provider."""
-        [real] = self._awake().mounted
-        return real.provider.children(uri, after)
+        return self._real().children(uri, after)
 
     def skills(self) -> Sequence[Skill]:
         """Return nothing until the data exists; then the skills of the real provider."""
-        if not self._has_data():
-            return ()
-        [real] = self._awake().mounted
-        return real.provider.skills()
+        return self._real().skills() if self._has_data() else ()
 
     def fingerprint(self, uri: str) -> str | None:
         """Return the fingerprint that the real provider has."""
@@ -85,8 +75,8 @@ class LazyProvider(Provider):
     def close(self) -> None:
         """Close the provider, if it was ever built and has not taken over."""
         if self._inner is not None:
-            [real] = self._inner.mounted
-            if all(one.provider is not real.provider for one in self._catalog.mounted):
+            real = self._real()
+            if all(one.provider is not real for one in self._catalog.mounted):
                 self._inner.close()
 
     def _has_data(self) -> bool:
@@ -105,3 +95,13 @@ class LazyProvider(Provider):
             if self._inner is None:
                 self._inner = Catalog((self._build(),))
             return self._inner
+
+    def _real(self) -> Provider:
+        """Return the real provider."""
+        return self._awake().mounted[0].provider
+
+    def _replaced(self) -> Provider:
+        """Let the real provider take over, and return it."""
+        real = self._real()
+        self._catalog.swap(self, real)
+        return real

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from carrel.catalog import access
 from carrel.core.arguments import FOLDER_PARAMETERS, PARAMETERS, InvalidArguments, known_parameters, refused_parameter
+from carrel.core.content import close_sources
 from carrel.core.errors import BadArgument, NotFound, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import FOLDER_TYPE, Reading, Resource, Stored, Template, Text, Unread
+from carrel.core.model import FOLDER_TYPE, Reading, Resource, Template, Text, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
@@ -165,9 +166,7 @@ def _checked(
             if isinstance(uri, str) and uri:
                 check(uri)
     except BaseException:
-        for item in items:
-            if isinstance(item, Stored):
-                item.source.close()
+        close_sources(items)
         raise
     if isinstance(given, Reading) and given.more is not None and shows is not None:
         return _without_hidden(given, given.more, shows)

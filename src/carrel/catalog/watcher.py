@@ -536,23 +536,11 @@ class _Reports:
     """The `Changes` of one provider."""
 
     def __init__(self, watcher: Watcher, provider: Provider) -> None:
-        self._watcher = watcher
-        self._provider = provider
-
-    def updated(self, uri: str, fingerprint: str = UNSEEN) -> None:
-        self._watcher.updated(uri, fingerprint)
-
-    def updated_below(self, uri: str) -> None:
-        self._watcher.updated_below(uri)
-
-    def reconsidered(self, uri: str) -> None:
-        self._watcher.reconsidered(uri)
-
-    def list_changed(self) -> None:
-        self._watcher.list_changed(self._provider)
-
-    def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
-        self._watcher.ask_aliases(self._provider, aliases)
+        self.updated = watcher.updated
+        self.updated_below = watcher.updated_below
+        self.reconsidered = watcher.reconsidered
+        self.list_changed = partial(watcher.list_changed, provider)
+        self.ask_aliases = partial(watcher.ask_aliases, provider)
 
 
 def _start_thread(work: Callable[[], object]) -> threading.Thread:

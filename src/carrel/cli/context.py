@@ -46,10 +46,7 @@ class CommandOptions:
         """Open the project's desk in this process. A command that `prints_notes` itself gets none on stderr."""
         config = self.config(*(() if prints_notes else SERVED))
         with contextlib.ExitStack() as until_closed:
-            if any(section.startswith("objects.") for section in config.sections):
-                from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
-
-                until_closed.enter_context(only_this_thread())
+            keep_stdout(config, until_closed)
             # A person prefers to wait until every object and mount has answered.
             desk = open_desk(config, STARTUP_WAIT_S, waits_for_all=True)
             until_closed.callback(desk.close)
@@ -68,6 +65,14 @@ class CommandOptions:
             return
         with self.desk() as desk, Client.to(desk.server) as client:
             yield client
+
+
+def keep_stdout(config: Config, until_closed: contextlib.ExitStack) -> None:
+    """Keep stdout for this command if there are objects, whose code may print."""
+    if any(section.startswith("objects.") for section in config.sections):
+        from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
+
+        until_closed.enter_context(only_this_thread())
 
 
 def _reach(named: str) -> Client:

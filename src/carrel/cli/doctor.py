@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from carrel.cli import exit_codes, output
-from carrel.cli.context import CommandOptions
+from carrel.cli.context import CommandOptions, keep_stdout
 from carrel.cli.named_objects import with_flags
 from carrel.cli.options import with_command_options, with_objects
 from carrel.core.errors import CarrelError
@@ -63,10 +63,8 @@ def _examined(options: CommandOptions) -> Iterator[tuple[Setup, list[Finding]]]:
     setup = Setup(os.environ, named=options.project, flags=with_flags(options.objects), serve_words=options.words())
     with contextlib.ExitStack() as until_closed:
         until_closed.callback(setup.close)
-        if setup.config is not None and any(section.startswith("objects.") for section in setup.config.sections):
-            from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
-
-            until_closed.enter_context(only_this_thread())
+        if setup.config is not None:
+            keep_stdout(setup.config, until_closed)
         if not options.is_debug:  # the findings say what the log would say
             until_closed.callback(logging.disable, logging.root.manager.disable)
             logging.disable(logging.CRITICAL)

@@ -14,7 +14,6 @@ from carrel.core.errors import ConfigError
 Flag = tuple[str, str, str]
 """A section, a key and the text of its value."""
 
-_RESERVED: Final = ("guide", "mirror", "server")
 _MAX_NAME: Final = 28
 
 
@@ -27,7 +26,7 @@ def object_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     file, thing = _parts(text)
     if file and not os.path.isfile(file):
         raise ConfigError(f"{text}: no such file")
-    taken = {*registration.names(), *_RESERVED}
+    taken = {*registration.RESERVED, *registration.names()}
     taken |= {section.partition(".")[2] for section, key, _ in flags if key in ("import", "provider")}
     section = f"objects.{_free_name(_name_of(text, file, thing), taken)}"
     if file:

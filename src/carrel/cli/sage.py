@@ -9,14 +9,13 @@ from pathlib import Path
 import click
 
 from carrel.app import registration
-from carrel.app.app import open_store
+from carrel.app.app import open_store, release_store
 from carrel.cli import exit_codes, output
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options
 from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError, echo
 from carrel.core.model import Resource, ToolResult
-from carrel.core.provider import Project
 from carrel.core.writer import LOCAL, writing_as
 from carrel.providers.sage.arguments import SaveCheckpoint, needed
 from carrel.providers.sage.memory import SageError
@@ -32,24 +31,10 @@ def opened(options: CommandOptions, *, writes: bool = False) -> Iterator[Sage]:
     """Open the project's memory as configured, but with every tool: a person at the command line may always save."""
     config = options.config("store", "bus", "sage", writes=writes)
     values = {**config.values("sage"), "tools": "write"}
-    denied = tuple(config.values("workspace").get("deny") or ())
-    named, given = config.named("sage"), frozenset(config.values("sage"))
     with ExitStack() as until_closed:
         store = open_store(config)
-        if store is not None:
-            from carrel.stores.shared import release  # only where there is a store
-
-            until_closed.callback(release, store)
-        project = Project(
-            config.root,
-            config.environment,
-            given,
-            named,
-            is_trusted=config.is_trusted,
-            deny=denied,
-            store=config.store(),
-        )
-        memory = registration.load("carrel.providers.sage:Sage")(project, **values)
+        until_closed.callback(release_store, store)
+        memory = registration.load("carrel.providers.sage:Sage")(config.project_of("sage"), **values)
         assert isinstance(memory, Sage)
         until_closed.callback(memory.close)
         memory.memory.refresh()

@@ -18,7 +18,6 @@ from carrel.cli.scopes_work import WORK, Session
 from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError
 from carrel.core.limits import STORE_COMMAND_S, STORE_IMPORT_S
-from carrel.core.provider import Project
 from carrel.core.writer import LOCAL, writing_as
 from carrel.providers.scopes import commands, location
 from carrel.providers.scopes.connection import ScopesStore
@@ -134,10 +133,8 @@ def _location(config: Config, db: str | None) -> location.Location:
     """Return the place of the store: that of --db, else the project's."""
     if db is not None:
         return location.named(os.path.expanduser(db))
-    deny = tuple(config.values("workspace").get("deny") or ())
-    project = Project(config.root, config.environment, deny=deny)
-    place = config.values("scopes").get("db", location.DEFAULT)
-    return location.Location(project, place, is_named="db" in config.named("scopes"))
+    project, place = config.project_of("scopes"), config.values("scopes").get("db", location.DEFAULT)
+    return location.Location(project, place, is_named="db" in project.named)
 
 
 def _parameters(command: commands.ScopesCommand) -> Iterator[click.Parameter]:

@@ -189,9 +189,8 @@ def admit(
         desk.catalog.is_remote = True
         _refuse_unsafe(host, has_token=has_token, has_hosts=bool(hosts))
     if not has_token:
-        return ["carrel: no token is required: every program on this machine can read everything served"], Guard(
-            accepted
-        )
+        lines = ["carrel: no token is required: every program on this machine can read everything served"]
+        return lines, Guard(accepted)
     from carrel.catalog.groups import Groups  # not without tokens
     from carrel.transports.http.tokens import Keyring, TokenStore
 
@@ -202,20 +201,18 @@ def admit(
         from carrel.transports.http.jwt import Issuer  # only with an issuer
 
         issuer = Issuer(settings.issuer, settings.audience, settings.jwks, groups)
-    if not address.is_loopback:
-        # The local token is valid on loopback only.
-        if issuer is None and not store.all():
-            raise ConfigError(
-                f"--http {host}: other machines can reach this address, and there is no token. Create one with "
-                "`carrel token add NAME`, or set an issuer in [http]"
-            )
-        return ["carrel: connect with a token from `carrel token add`"], Guard(
-            accepted, Keyring(store, None, groups), issuer
+    token = None  # the local token is valid on loopback only
+    if address.is_loopback:
+        token, is_new = store.local()
+        lines = _connect_lines(store.local_path, token, is_new=is_new)
+    elif issuer is None and not store.all():
+        raise ConfigError(
+            f"--http {host}: other machines can reach this address, and there is no token. Create one with "
+            "`carrel token add NAME`, or set an issuer in [http]"
         )
-    token, is_new = store.local()
-    return _connect_lines(store.local_path, token, is_new=is_new), Guard(
-        accepted, Keyring(store, token, groups), issuer
-    )
+    else:
+        lines = ["carrel: connect with a token from `carrel token add`"]
+    return lines, Guard(accepted, Keyring(store, token, groups), issuer)
 
 
 def _refuse_unsafe(host: str, *, has_token: bool, has_hosts: bool) -> None:

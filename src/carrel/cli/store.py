@@ -14,7 +14,7 @@ from carrel.cli.options import with_command_options
 from carrel.core.errors import CarrelError, ConfigError
 from carrel.core.limits import STORE_COMMAND_S, STORE_IMPORT_S
 from carrel.core.provider import Project
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.core.store_address import StoreAddress, parse_address
 from carrel.core.writer import LOCAL as LOCAL_CALLER
 from carrel.core.writer import writing_as
@@ -46,9 +46,7 @@ class StoreSide(Value, frozen=True):
 
     def project(self, section: str) -> Project:
         """Return the project for a provider, with this side's store."""
-        config = self.config
-        deny = tuple(config.values("workspace").get("deny") or ())
-        return Project(config.root, config.environment, named=config.named(section), deny=deny, store=self.address)
+        return replace(self.config.project_of(section), store=self.address)
 
 
 @click.group()
@@ -124,13 +122,9 @@ def _scopes(side: StoreSide) -> ScopesStore:
         from carrel.providers.scopes.team_store import TeamStore  # loads the database's driver
 
         return TeamStore(side.address, read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S)
-    place = side.config.values("scopes").get("db", location.DEFAULT)
-    is_named = "db" in side.config.named("scopes")
-    return Store(
-        location.Location(side.project("scopes"), place, is_named=is_named),
-        read_s=STORE_COMMAND_S,
-        write_s=STORE_IMPORT_S,
-    )
+    project, place = side.project("scopes"), side.config.values("scopes").get("db", location.DEFAULT)
+    found = location.Location(project, place, is_named="db" in project.named)
+    return Store(found, read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S)
 
 
 def _copy_memory(source: StoreSide, target: StoreSide, replaces: bool) -> CopyReport:

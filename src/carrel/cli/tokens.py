@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import click
 
-from carrel.app.app import open_store
+from carrel.app.app import open_store, release_store
 from carrel.catalog.groups import NO_SCOPES, parse_token_scopes
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
@@ -24,15 +24,14 @@ def _tokens(options: CommandOptions, *, writes: bool = True) -> Iterator[TokenSt
     if store is None:
         yield TokenStore(os.environ)
         return
-    from carrel.stores.shared import release  # only where there is a store
-    from carrel.stores.token_table import TokenTable
+    from carrel.stores.token_table import TokenTable  # only where there is a store
     from carrel.transports.http.stored_tokens import StoredTokens
 
     try:
         with writing_as(LOCAL, f"carrel token {click.get_current_context().info_name}"):
             yield StoredTokens(os.environ, TokenTable(store))
     finally:
-        release(store)
+        release_store(store)
 
 
 @click.group()

@@ -13,7 +13,7 @@ from carrel.protocol.jsonrpc import INTERNAL_ERROR
 
 TIMEOUT_S: Final = 10.0
 _MAX_ANSWER: Final = 1 << 16
-_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may succeed later."""
 
 
@@ -54,11 +54,11 @@ class DeskAddress:
 
         Raise `Unreachable` if another try may help, else `RefusedByDesk`.
         """
-        made = {"Content-Type": "application/x-ndjson"}
+        headers = {"Content-Type": "application/x-ndjson"}
         if self._token is not None:
-            made["Authorization"] = f"Bearer {self._token}"
+            headers["Authorization"] = f"Bearer {self._token}"
         try:
-            status, answer = self._exchange(path, body, made)
+            status, answer = self._exchange(path, body, headers)
         except FAILURES as error:
             self.close()
             raise Unreachable(INTERNAL_ERROR, f"cannot reach {self.name}: {in_words(error)}") from None
@@ -66,7 +66,7 @@ class DeskAddress:
         if status == 200:
             return found
         reason = str(found.get("error") or f"it answered with the status {status}")
-        if status in _AGAIN:
+        if status in _RETRYABLE:
             raise Unreachable(INTERNAL_ERROR, f"{self.name} cannot take it now: {reason}")
         raise RefusedByDesk(f"{self.name} refused it: {reason}{self._advice(status)}")
 
@@ -75,22 +75,22 @@ class DeskAddress:
             return "; set CARREL_TOKEN to a token of that desk" if self._token is None else "; see CARREL_TOKEN"
         return ""
 
-    def _exchange(self, path: str, body: bytes, made: dict[str, str]) -> tuple[int, bytes]:
+    def _exchange(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         """Send on the open connection, or on a new one if it was closed meanwhile."""
         is_old = self._connection is not None
         try:
-            return self._send(path, body, made)
+            return self._send(path, body, headers)
         except (http.client.RemoteDisconnected, ConnectionError):
             self.close()
             if not is_old:
                 raise
-        return self._send(path, body, made)
+        return self._send(path, body, headers)
 
-    def _send(self, path: str, body: bytes, made: dict[str, str]) -> tuple[int, bytes]:
+    def _send(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         if self._connection is None:
             kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
             self._connection = kind(self._host, self._port, timeout=TIMEOUT_S)
-        self._connection.request("POST", self._path + path, body, made)
+        self._connection.request("POST", self._path + path, body, headers)
         response = self._connection.getresponse()
         answer = response.read(_MAX_ANSWER)
         if response.will_close or not response.isclosed():

@@ -20,7 +20,7 @@ from carrel.core.errors import ConfigError, Disconnected, RemoteError, Unreachab
 from carrel.core.limits import ID_WINDOW_BYTES
 from carrel.core.loopback import is_in_clear
 from carrel.protocol import client_requests, eras, headers, jsonrpc
-from carrel.protocol.client_requests import Outline
+from carrel.protocol.client_requests import MessageFacts
 from carrel.protocol.events import Events
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key
@@ -45,8 +45,8 @@ _WORDS: Final = {
 """The error word of each status that comes without an answer to the request."""
 
 _EXPLANATIONS: Final = {401: "it needs a valid token", 403: "it refuses us"}
-_MOVED: Final = (307, 308)
-_MAX_MOVES: Final = 3
+_REDIRECTS: Final = (307, 308)
+_MAX_REDIRECTS: Final = 3
 
 FAILURES = (OSError, http.client.HTTPException, ValueError)
 _WHY: Final[dict[type[Exception], str]] = {
@@ -87,20 +87,20 @@ class Http:
         self._has_stream = False
         self._closed = threading.Event()
 
-    # What a peer uses
+    # What `Peer` uses
 
     def send(self, message: bytes) -> None:
         """Send one message to the server; a new thread waits for the answer to a request."""
         if self._closed.is_set():
             raise BrokenPipeError("the connection is closed")
-        outline = client_requests.outline(message)
-        if outline.method == client_requests.CANCELLED and self._abandon(outline.cancels):
+        facts = client_requests.facts_of(message)
+        if facts.method == client_requests.CANCELLED and self._abandon(facts.cancels):
             return
-        if outline.key is None:
-            self._notify(message, outline)
+        if facts.key is None:
+            self._notify(message, facts)
         else:
             thread = threading.Thread(
-                target=self._exchange, args=(message, outline), name="carrel-http-request", daemon=True
+                target=self._exchange, args=(message, facts), name="carrel-http-request", daemon=True
             )
             thread.start()
 
@@ -128,39 +128,37 @@ class Http:
 
     # One message
 
-    def _exchange(self, message: bytes, outline: Outline) -> None:
+    def _exchange(self, message: bytes, facts: MessageFacts) -> None:
         """Post a request and pass on all messages that come back."""
-        assert outline.key is not None
+        assert facts.key is not None
         try:
-            response, connection = self._follow_moves(lambda path: self._post(path, message, outline))
+            response, connection = self._follow_redirects(lambda path: self._post(path, message, facts))
         except FAILURES as error:
-            self._release(outline.key)
-            self._fail(outline.key, f"Cannot reach {self._address}: {in_words(error)}", "unavailable")
+            self._release(facts.key)
+            self._fail(facts.key, f"Cannot reach {self._address}: {in_words(error)}", "unavailable")
             return
         try:
-            self._take(response, outline)
+            self._take(response, facts)
             is_reusable = not response.will_close and response.isclosed()
         except FAILURES:
             is_reusable = False
             if not self._closed.is_set():
-                self._break_off(outline.key, "The connection broke off before the answer")
+                self._break_off(facts.key, "The connection broke off before the answer")
         finally:
-            self._release(outline.key)
+            self._release(facts.key)
         if not is_reusable:
             response.close()
         self._put_back(connection, is_reusable=is_reusable)
 
-    def _post(self, path: str, message: bytes, outline: Outline) -> _Asked:
+    def _post(self, path: str, message: bytes, facts: MessageFacts) -> _Asked:
         """Send on an idle connection, or on a new one if the idle one was closed meanwhile."""
-        is_safe = outline.method not in ("tools/call", "initialize")
+        is_safe = facts.method not in ("tools/call", "initialize")
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle and is_safe else None
             is_old = connection is not None
             try:
-                return self._ask(
-                    connection or self._connect(), "POST", path, message, self._headers(outline), outline.key
-                )
+                return self._ask(connection or self._connect(), "POST", path, message, self._headers(facts), facts.key)
             except (http.client.RemoteDisconnected, ConnectionError):
                 if not is_old or self._closed.is_set():
                     raise
@@ -195,24 +193,24 @@ class Http:
         with self._lock:
             self._open.pop(key, None)
 
-    def _follow_moves(self, ask: Callable[[str], _Asked]) -> _Asked:
+    def _follow_redirects(self, ask: Callable[[str], _Asked]) -> _Asked:
         """Follow redirects; after permanent ones, later requests start at the new path."""
         path, is_lasting = self._path, True
-        for _ in range(_MAX_MOVES):
+        for _ in range(_MAX_REDIRECTS):
             response, connection = ask(path)
-            moved = self._moved(response, path)
-            if moved is None or moved == path:
+            target = self._redirected(response, path)
+            if target is None or target == path:
                 return response, connection
             response.close()
             connection.close()
-            path, is_lasting = moved, is_lasting and response.status == 308
+            path, is_lasting = target, is_lasting and response.status == 308
             if is_lasting:
                 self._path = path
         return ask(path)
 
-    def _moved(self, response: http.client.HTTPResponse, path: str) -> str | None:
+    def _redirected(self, response: http.client.HTTPResponse, path: str) -> str | None:
         """Return the path of a redirect to the same server; None for another server, which must not see our headers."""
-        place = response.getheader("Location") if response.status in _MOVED else None
+        place = response.getheader("Location") if response.status in _REDIRECTS else None
         if place is None:
             return None
         scheme = "https" if self._is_secure else "http"
@@ -224,47 +222,47 @@ class Http:
             return None
         return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
-    def _take(self, response: http.client.HTTPResponse, outline: Outline) -> None:
-        assert outline.key is not None
+    def _take(self, response: http.client.HTTPResponse, facts: MessageFacts) -> None:
+        assert facts.key is not None
         kind = response.headers.get_content_type()
-        if outline.method == "initialize" and response.status == 200:
+        if facts.method == "initialize" and response.status == 200:
             self._session = response.getheader(_SESSION)
         if response.status == 200 and kind == "text/event-stream":
-            self._follow(response, outline)
+            self._follow(response, facts)
             # Has an effect only if the stream ended without the answer: a second answer is dropped.
-            self._break_off(outline.key, "The stream ended before the answer")
+            self._break_off(facts.key, "The stream ended before the answer")
             return
         body = response.read(self._max_bytes + 1)
         if response.status == 202:
             return
-        answer = client_requests.answer_to(outline.key, body) if kind == "application/json" else None
+        answer = client_requests.answer_to(facts.key, body) if kind == "application/json" else None
         if len(body) > self._max_bytes:
             self._inbox.put(OverLong(body[:ID_WINDOW_BYTES]))
-        elif self._is_forgotten(response.status, is_answer=answer == body) and outline.method != "initialize":
+        elif self._is_forgotten(response.status, is_answer=answer == body) and facts.method != "initialize":
             self._lose_session()
         elif answer is not None and (answer == body or response.status not in _WORDS):
-            self._pass_on(answer, outline)
+            self._pass_on(answer, facts)
         else:
             word = _WORDS.get(response.status, "unavailable")
-            is_moved = response.status in _MOVED
-            why = self._why_moved(response) if is_moved else _EXPLANATIONS.get(response.status, "")
+            is_redirect = response.status in _REDIRECTS
+            why = self._why_not_followed(response) if is_redirect else _EXPLANATIONS.get(response.status, "")
             problem = f"The server answered {response.status}"
-            self._fail(outline.key, f"{problem}: {why}" if why else problem, word)
+            self._fail(facts.key, f"{problem}: {why}" if why else problem, word)
 
-    def _why_moved(self, response: http.client.HTTPResponse) -> str:
+    def _why_not_followed(self, response: http.client.HTTPResponse) -> str:
         """Return why a redirect was not followed."""
-        is_here = self._moved(response, self._path) is not None
+        is_here = self._redirected(response, self._path) is not None
         return "it redirects again and again" if is_here else "it redirects to another server"
 
-    def _follow(self, response: http.client.HTTPResponse, outline: Outline | None = None) -> None:
+    def _follow(self, response: http.client.HTTPResponse, facts: MessageFacts | None = None) -> None:
         """Pass on the messages of an event stream until it ends."""
         events = Events(self._max_bytes)
         while chunk := response.read1(_CHUNK):
             for message in events.feed(chunk):
-                self._pass_on(message, outline)
+                self._pass_on(message, facts)
 
-    def _pass_on(self, message: bytes | OverLong, outline: Outline | None) -> None:
-        if outline is not None and outline.method == "initialize" and isinstance(message, bytes):
+    def _pass_on(self, message: bytes | OverLong, facts: MessageFacts | None) -> None:
+        if facts is not None and facts.method == "initialize" and isinstance(message, bytes):
             self._version = client_requests.agreed_version(message) or self._version
         self._inbox.put(message)
 
@@ -280,16 +278,16 @@ class Http:
         self._session = None
         self._inbox.put(None)
 
-    def _notify(self, message: bytes, outline: Outline) -> None:
+    def _notify(self, message: bytes, facts: MessageFacts) -> None:
         """Post a notification, before anything that is sent later."""
         with contextlib.suppress(*FAILURES):
-            self._send_notice("POST", message, self._headers(outline), NOTICE_S)
-        if outline.method == "notifications/initialized" and self._session is not None:
+            self._send_notice("POST", message, self._headers(facts), NOTICE_S)
+        if facts.method == "notifications/initialized" and self._session is not None:
             threading.Thread(target=self._listen, name="carrel-http-listen", daemon=True).start()
 
     def _send_notice(self, method: str, message: bytes | None, made: dict[str, str], timeout_s: float) -> None:
         """Send a request without an answer in its body."""
-        response, connection = self._follow_moves(
+        response, connection = self._follow_redirects(
             lambda path: self._ask(self._connect(timeout_s), method, path, message, made)
         )
         with contextlib.closing(connection), response:
@@ -314,7 +312,7 @@ class Http:
         """Read a session's stream until it ends; return the number of failures in a row, or -1 to stop."""
         made = {**self._headers(None), "Accept": "text/event-stream"}
         try:
-            response, connection = self._follow_moves(
+            response, connection = self._follow_redirects(
                 lambda path: self._ask(self._connect(), "GET", path, None, made, _SESSION)
             )
             with contextlib.closing(connection), response:
@@ -338,16 +336,16 @@ class Http:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port or (443 if self._is_secure else 80)}"
 
-    def _headers(self, outline: Outline | None) -> dict[str, str]:
+    def _headers(self, facts: MessageFacts | None) -> dict[str, str]:
         accepted = "application/json, text/event-stream"
         made = {"Content-Type": "application/json", "Accept": accepted, **self._given}
-        if outline is not None and outline.version is not None:
-            made["MCP-Protocol-Version"] = outline.version
-            made["Mcp-Method"] = outline.method
-            if outline.name is not None:
-                made["Mcp-Name"] = headers.spell_name(outline.name)
+        if facts is not None and facts.version is not None:
+            made["MCP-Protocol-Version"] = facts.version
+            made["Mcp-Method"] = facts.method
+            if facts.name is not None:
+                made["Mcp-Name"] = headers.encode_name(facts.name)
             return made
-        if self._version is not None and (outline is None or outline.method != "initialize"):
+        if self._version is not None and (facts is None or facts.method != "initialize"):
             made["MCP-Protocol-Version"] = self._version
         if self._session is not None:
             made[_SESSION] = self._session

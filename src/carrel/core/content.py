@@ -4,7 +4,7 @@ A character belongs to the range that holds its first byte, so that parts read o
 whole, whatever their length. The catalogue does this once for all providers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from sys import getsizeof
 from typing import Final
 
@@ -13,7 +13,7 @@ from carrel.core.cache import BoundedCache
 from carrel.core.errors import BadArgument, TooLarge, echo
 from carrel.core.hashing import blake2b
 from carrel.core.limits import MAX_KEPT_TEXT_BYTES
-from carrel.core.model import Blob, Encoding, Item, Range, Reading, Source, Stored, Text, Unread
+from carrel.core.model import Blob, Encoding, Item, Meta, Range, Reading, Source, Stored, Text, Unread
 from carrel.core.record import replace
 from carrel.core.uri import pairs, split_query, with_query, without
 
@@ -35,6 +35,18 @@ OPEN_ENDED: Final = frozenset({"tail", "since"})
 _CHILD_BYTES: Final = 640
 _RESULT_BYTES: Final = 4_096
 """Upper bounds, in bytes on the wire: a child of a folder without its name, and a result without its children."""
+
+
+def without_reserved(meta: Meta | None) -> Meta | None:
+    """Return metadata without the keys that the protocol keeps for itself; None if nothing is left."""
+    return {key: value for key, value in (meta or {}).items() if not key.startswith("io.modelcontextprotocol/")} or None
+
+
+def close_sources(items: Iterable[Item]) -> None:
+    """Close the sources of items."""
+    for item in items:
+        if isinstance(item, Stored):
+            item.source.close()
 
 
 def etag_of(items: Sequence[Item]) -> str:

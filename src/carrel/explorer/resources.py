@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from carrel.app.explanation import failed
-from carrel.catalog.catalog import Part, close_sources
+from carrel.catalog.catalog import Part
+from carrel.core.content import close_sources
 from carrel.core.errors import CarrelError, RequestError
 from carrel.core.hierarchy import is_root, parent_of
 from carrel.core.model import FOLDER_TYPE, Blob, Item, Page, Reading, Text

@@ -58,8 +58,11 @@ class Notice(Struct, frozen=True):
     message: str | None = None
 
 
-class Outline(Struct, frozen=True):
-    """The parts of a message that HTTP headers repeat; only a modern message has `version`."""
+class MessageFacts(Struct, frozen=True):
+    """What the HTTP transport needs to know of a message; `version` and `name` are repeated in headers.
+
+    Only a modern message has `version`. `cancels` is the id of the request that it cancels.
+    """
 
     method: str
     key: Key | None = None
@@ -117,16 +120,16 @@ def answer_to(key: Key, body: bytes) -> bytes | None:
         return None if message is None else body
     if message.error is None:
         return None
-    return b'{"jsonrpc":"2.0","id":' + spell(key) + b',"error":' + bytes(message.error) + b"}"
+    return b'{"jsonrpc":"2.0","id":' + msgspec.json.encode(key) + b',"error":' + bytes(message.error) + b"}"
 
 
-def outline(message: bytes) -> Outline:
-    """Return the parts of a message that HTTP headers repeat."""
+def facts_of(message: bytes) -> MessageFacts:
+    """Return what the HTTP transport needs to know of a message."""
     envelope = _decode_envelope(message)
     params: dict[str, Any] = {} if envelope.params is ABSENT else msgspec.json.decode(envelope.params)
     method = envelope.method or ""
     version = _meta_of(params).get(eras.VERSION_KEY)
-    return Outline(
+    return MessageFacts(
         method,
         envelope.id,
         version if isinstance(version, str) else None,
@@ -143,11 +146,6 @@ def agreed_version(answer: bytes) -> str | None:
         return None
     version = result.get("protocolVersion") if isinstance(result, dict) else None
     return version if isinstance(version, str) else None
-
-
-def spell(key: Key) -> bytes:
-    """Encode a request id."""
-    return msgspec.json.encode(key)
 
 
 def answered_key(head: bytes) -> Key | None:

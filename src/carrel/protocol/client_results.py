@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
+from carrel.core.content import without_reserved
 from carrel.core.errors import ProviderError, RemoteError, echo
 from carrel.core.model import (
     Annotations,
@@ -30,8 +31,6 @@ from carrel.protocol.eras import MODERN_VERSION, SERVER_INFO_KEY, UNSUPPORTED_VE
 
 Result = Raw
 """The result of a request, not yet decoded."""
-
-_RESERVED: Final = "io.modelcontextprotocol/"
 
 
 class Opening(Struct, frozen=True):
@@ -136,8 +135,8 @@ _decode_any: Final = msgspec.json.Decoder().decode
 
 def remote_error(error: Raw) -> RemoteError:
     """Return the error of an answer."""
-    spelled = _as(_ReceivedError, error)
-    return RemoteError(spelled.code, spelled.message, spelled.data if isinstance(spelled.data, dict) else None)
+    received = _as(_ReceivedError, error)
+    return RemoteError(received.code, received.message, received.data if isinstance(received.data, dict) else None)
 
 
 def plain(result: Result) -> object:
@@ -156,73 +155,73 @@ def names_our_version(error: RemoteError) -> bool:
 
 def discovered(result: Result) -> Opening:
     """Return the declaration in the answer to `server/discover`."""
-    spelled = _as_result(_Opening, result)
-    if MODERN_VERSION not in spelled.supported_versions:
-        raise _foreign(spelled.supported_versions)
-    given = (spelled.meta or {}).get(SERVER_INFO_KEY)
+    received = _as_result(_Opening, result)
+    if MODERN_VERSION not in received.supported_versions:
+        raise _unsupported_version(received.supported_versions)
+    given = (received.meta or {}).get(SERVER_INFO_KEY)
     server_info = given if isinstance(given, dict) else {}
-    return Opening(MODERN_VERSION, spelled.capabilities, server_info, spelled.instructions or "")
+    return Opening(MODERN_VERSION, received.capabilities, server_info, received.instructions or "")
 
 
 def initialized(result: Result) -> Opening:
     """Return the declaration in the answer to `initialize`."""
-    spelled = _as_result(_Opening, result)
-    if spelled.protocol_version not in VERSIONS.legacy:
-        raise _foreign((spelled.protocol_version,))
-    return Opening(spelled.protocol_version, spelled.capabilities, spelled.server_info, spelled.instructions or "")
+    received = _as_result(_Opening, result)
+    if received.protocol_version not in VERSIONS.legacy:
+        raise _unsupported_version((received.protocol_version,))
+    return Opening(received.protocol_version, received.capabilities, received.server_info, received.instructions or "")
 
 
 def page(result: Result) -> Page:
     """Return a page of the list. Entries without URI or name are left out."""
-    spelled = _as_result(_Resources, result)
-    entries = tuple(_resource(entry) for entry in _entries(spelled.resources) if entry.uri and entry.name)
-    return Page(entries, spelled.next_cursor, _ttl_ms(spelled), _cache_scope(spelled))
+    received = _as_result(_Resources, result)
+    entries = tuple(_resource(entry) for entry in _entries(received.resources) if entry.uri and entry.name)
+    return Page(entries, received.next_cursor, _ttl_ms(received), _cache_scope(received))
 
 
 def templates(result: Result) -> tuple[tuple[Template, ...], str | None]:
     """Return a page of the templates, and the cursor of the next."""
-    spelled = _as_result(_Templates, result)
-    entries = (entry for entry in _entries(spelled.resource_templates) if entry.uri_template and entry.name)
-    return tuple(_template(entry) for entry in entries), spelled.next_cursor
+    received = _as_result(_Templates, result)
+    entries = (entry for entry in _entries(received.resource_templates) if entry.uri_template and entry.name)
+    return tuple(_template(entry) for entry in entries), received.next_cursor
 
 
 def reading(result: Result) -> Reading:
     """Return the reading of a read, with the facts in `dev.carrel/*`."""
-    spelled = _as_result(_Read, result)
-    meta = {key: value for key, value in (spelled.meta or {}).items() if not key.startswith(_RESERVED)}
-    facts = meta
-    if len(spelled.contents) == 1:
-        facts = {**meta, **(spelled.contents[0].meta or {})}
+    received = _as_result(_Read, result)
+    meta = without_reserved(received.meta)
+    facts = meta or {}
+    if len(received.contents) == 1:
+        facts = {**facts, **(received.contents[0].meta or {})}
     return Reading(
-        tuple(_item(contents) for contents in spelled.contents),
+        tuple(_item(contents) for contents in received.contents),
         etag=_text(facts.get("dev.carrel/etag")),
         last_modified_ms=_milliseconds(facts.get("dev.carrel/last-modified")),
-        ttl_ms=_ttl_ms(spelled),
-        cache_scope=_cache_scope(spelled),
+        ttl_ms=_ttl_ms(received),
+        cache_scope=_cache_scope(received),
         error=_text(facts.get("dev.carrel/error")),
         unchanged=facts.get("dev.carrel/status") == 304,
-        meta=meta or None,
+        meta=meta,
     )
 
 
 def completion(result: Result) -> Completion:
     """Return the values for a variable."""
-    spelled = _as_result(_Completion, result).completion
-    return Completion(spelled.values, spelled.total, spelled.has_more)
+    received = _as_result(_Completion, result).completion
+    return Completion(received.values, received.total, received.has_more)
 
 
 def tools(result: Result) -> tuple[tuple[Tool, ...], str | None]:
     """Return a page of the tools, and the cursor of the next."""
-    spelled = _as_result(_Tools, result)
-    return tuple(_tool(tool) for tool in spelled.tools), spelled.next_cursor
+    received = _as_result(_Tools, result)
+    return tuple(_tool(tool) for tool in received.tools), received.next_cursor
 
 
 def tool_result(result: Result) -> ToolResult:
     """Return the result of a tool. An embedded resource becomes a link; of an image or sound, only the kind is kept."""
-    spelled = _as_result(_Called, result)
-    blocks = tuple(_block(block) for block in spelled.content)
-    meta = {key: value for key, value in (spelled.meta or {}).items() if not key.startswith(_RESERVED)}
-    return ToolResult(blocks, spelled.structured_content, is_error=spelled.is_error, meta=meta or None)
+    received = _as_result(_Called, result)
+    blocks = tuple(_block(block) for block in received.content)
+    meta = without_reserved(received.meta)
+    return ToolResult(blocks, received.structured_content, is_error=received.is_error, meta=meta)
 
 
 def _as(kind: type[_Kind], text: Raw) -> _Kind:
@@ -245,14 +244,14 @@ def _malformed() -> ProviderError:
     return ProviderError("The server's answer is malformed", word="bad_result")
 
 
-def _foreign(versions: tuple[str, ...]) -> ProviderError:
+def _unsupported_version(versions: tuple[str, ...]) -> ProviderError:
     message = f"The server's protocol version is not supported: {echo(', '.join(versions))}"
     return ProviderError(message, word="unavailable")
 
 
-def _entries(spelled: list[Raw]) -> list[_Entry]:
+def _entries(received: list[Raw]) -> list[_Entry]:
     entries = []
-    for text in spelled:
+    for text in received:
         try:
             entries.append(msgspec.json.decode(text, type=_Entry))
         except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -284,14 +283,14 @@ def _template(entry: _Entry) -> Template:
     )
 
 
-def _annotations(spelled: object) -> Annotations | None:
-    if not isinstance(spelled, dict):
+def _annotations(received: object) -> Annotations | None:
+    if not isinstance(received, dict):
         return None
-    audience, priority = spelled.get("audience"), spelled.get("priority")
+    audience, priority = received.get("audience"), received.get("priority")
     return Annotations(
         tuple(role for role in audience if isinstance(role, str)) if isinstance(audience, list) else (),
         float(priority) if isinstance(priority, int | float) and 0 <= priority <= 1 else None,
-        _milliseconds(spelled.get("lastModified")),
+        _milliseconds(received.get("lastModified")),
     )
 
 
@@ -303,14 +302,14 @@ def _item(contents: _ReceivedContents) -> Text | Blob:
     raise _malformed()
 
 
-def _tool(spelled: _Tool) -> Tool:
-    hints: Mapping[str, object] = spelled.annotations or {}
+def _tool(received: _Tool) -> Tool:
+    hints: Mapping[str, object] = received.annotations or {}
     return Tool(
-        spelled.name,
-        spelled.description or "",
-        spelled.input_schema,
-        title=spelled.title or "",
-        output_schema=spelled.output_schema,
+        received.name,
+        received.description or "",
+        received.input_schema,
+        title=received.title or "",
+        output_schema=received.output_schema,
         read_only=hints.get("readOnlyHint") is True,
         destructive=hints.get("destructiveHint") is not False,
         idempotent=hints.get("idempotentHint") is True,
@@ -318,15 +317,15 @@ def _tool(spelled: _Tool) -> Tool:
     )
 
 
-def _block(spelled: dict[str, object]) -> str | ResourceLink:
-    kind, inner = spelled.get("type"), spelled.get("resource")
+def _block(received: dict[str, object]) -> str | ResourceLink:
+    kind, inner = received.get("type"), received.get("resource")
     if kind == "text":
-        return str(spelled.get("text", ""))
+        return str(received.get("text", ""))
     if kind == "resource" and isinstance(inner, dict):
         return ResourceLink(str(inner.get("uri")), str(inner.get("uri")), None, _text(inner.get("mimeType")))
     if kind == "resource_link":
-        description, mime_type = _text(spelled.get("description")), _text(spelled.get("mimeType"))
-        return ResourceLink(str(spelled.get("uri")), str(spelled.get("name")), description, mime_type)
+        description, mime_type = _text(received.get("description")), _text(received.get("mimeType"))
+        return ResourceLink(str(received.get("uri")), str(received.get("name")), description, mime_type)
     return f"[{kind}]"
 
 
@@ -338,17 +337,17 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _ttl_ms(spelled: _ReceivedResult) -> int:
-    return _count(spelled.ttl_ms) or 0
+def _ttl_ms(received: _ReceivedResult) -> int:
+    return _count(received.ttl_ms) or 0
 
 
-def _cache_scope(spelled: _ReceivedResult) -> CacheScope:
-    return "public" if spelled.cache_scope == "public" else "private"
+def _cache_scope(received: _ReceivedResult) -> CacheScope:
+    return "public" if received.cache_scope == "public" else "private"
 
 
-def _milliseconds(spelled: object) -> int | None:
+def _milliseconds(received: object) -> int | None:
     try:
-        when = datetime.fromisoformat(spelled) if isinstance(spelled, str) else None
+        when = datetime.fromisoformat(received) if isinstance(received, str) else None
     except ValueError:
         return None
     if when is None:

@@ -27,7 +27,7 @@ _NAMED: Final = {"resources/read": "uri", "tools/call": "name", "prompts/get": "
 """The parameter that `Mcp-Name` repeats, by method."""
 
 _ENVELOPE_KEYS: Final = frozenset({eras.VERSION_KEY, eras.CAPABILITIES_KEY})
-_SPELLED, _END = "=?base64?", "?="
+_BASE64_START, _BASE64_END = "=?base64?", "?="
 
 
 class Headers(Struct, gc=False, frozen=True):
@@ -65,7 +65,7 @@ def check(headers: Headers, method: str, version: str, params: object) -> None:
     _compare(METHOD, headers.method, method)
     if method in _NAMED:
         wanted = params.get(_NAMED[method]) if isinstance(params, dict) else getattr(params, _NAMED[method], None)
-        given = None if headers.name is None else _unspell(headers.name)
+        given = None if headers.name is None else _decode_name(headers.name)
         _compare(NAME, given, wanted if isinstance(wanted, str) else None)
 
 
@@ -94,11 +94,11 @@ def needed_scope(answer: bytes) -> str:
     return str(data.get("scope", "")) if isinstance(data, dict) else ""
 
 
-def spell_name(name: str) -> str:
+def encode_name(name: str) -> str:
     """Return a name as a header value: unchanged if it is visible ASCII, else in base64."""
-    if name.isascii() and name.isprintable() and name == name.strip() and not name.startswith(_SPELLED):
+    if name.isascii() and name.isprintable() and name == name.strip() and not name.startswith(_BASE64_START):
         return name
-    return f"{_SPELLED}{b2a_base64(name.encode(), newline=False).decode()}{_END}"
+    return f"{_BASE64_START}{b2a_base64(name.encode(), newline=False).decode()}{_BASE64_END}"
 
 
 def name_of(method: str, params: object) -> str | None:
@@ -112,12 +112,12 @@ def _compare(header: str, given: str | None, wanted: str | None) -> None:
         raise _mismatch(f"{header} is missing" if given is None else f"{header} differs from the body")
 
 
-def _unspell(name: str) -> str:
+def _decode_name(name: str) -> str:
     """Decode the base64 form; return any other value unchanged."""
-    if not (name.startswith(_SPELLED) and name.endswith(_END)):
+    if not (name.startswith(_BASE64_START) and name.endswith(_BASE64_END)):
         return name
     try:
-        return a2b_base64(name[len(_SPELLED) : -len(_END)], strict_mode=True).decode()
+        return a2b_base64(name[len(_BASE64_START) : -len(_BASE64_END)], strict_mode=True).decode()
     except (Base64Error, ValueError):
         raise _mismatch(f"{NAME} is malformed") from None
 

@@ -23,7 +23,7 @@ Key = int | str
 """The value of a request id, by which cancellations and answers are matched."""
 
 
-Spelled = Raw
+Encoded = Raw
 """An encoded part of an answer."""
 
 GAP: Final = Raw(b"\0")
@@ -115,7 +115,7 @@ def plain(value: object) -> bytes:
     return _encode(value)
 
 
-def spelled(value: object) -> Spelled:
+def encode_part(value: object) -> Encoded:
     """Encode a part of an answer in advance."""
     return Raw(_encode(value))
 

@@ -86,14 +86,8 @@ class ReadDirectory(ListParams, gc=False, kw_only=True):
     uri: str
 
 
-class GetSkill(Params, gc=False, kw_only=True):
-    """`skills/get`."""
-
-    uri: str
-
-
-class Subscribe(Params, gc=False, kw_only=True):
-    """`resources/subscribe`, `resources/unsubscribe`."""
+class OneUri(Params, gc=False, kw_only=True):
+    """`skills/get`, `resources/subscribe`, `resources/unsubscribe`."""
 
     uri: str
 
@@ -192,9 +186,9 @@ _DECODERS: Final = {
         "resources/read": Read,
         "resources/directory/read": ReadDirectory,
         "skills/list": ListParams,
-        "skills/get": GetSkill,
-        "resources/subscribe": Subscribe,
-        "resources/unsubscribe": Subscribe,
+        "skills/get": OneUri,
+        "resources/subscribe": OneUri,
+        "resources/unsubscribe": OneUri,
         "completion/complete": Complete,
         "subscriptions/listen": Listen,
         "tools/list": ListParams,

@@ -5,8 +5,9 @@ Of a large text, the first and the last part are read. A resource that is not te
 
 from typing import Final
 
-from carrel.catalog.catalog import Catalog, close_sources
+from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Found
+from carrel.core.content import close_sources
 from carrel.core.model import Blob, Item, Source, Stored, Text
 from carrel.core.record import Value
 

@@ -69,7 +69,7 @@ _NOT_BEGUN: Final = Unfinished(None)
 
 
 class Connection:
-    """What was agreed with one client, its requests that still run, and its subscriptions."""
+    """The state of one client: what was agreed, its requests that still run, and its subscriptions."""
 
     def __init__(
         self, dispatch: Dispatch, watcher: "Callable[[], Watcher]", send: Send, access: Access, allowances: Allowances

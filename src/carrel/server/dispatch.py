@@ -28,6 +28,7 @@ _Frames = dict[tuple[object, str], jsonrpc.Frame]
 """Encoded answers without their texts, by shape and URI."""
 
 _OF_CHARACTERS: Final = frozenset({"dev.carrel/replaced", "dev.carrel/changing"})
+"""Keys of `_meta` that are set because of the bytes of one read: an answer with one of them has no frame."""
 
 Send = Callable[[bytes], None]
 """Sends one encoded message to the client; safe from any thread."""
@@ -86,7 +87,7 @@ class FirstPage(NamedTuple):
     with_meta: Sequence[Resource]
     metas: bytes
     tokens: Sequence[int | None]
-    spelled: jsonrpc.Spelled
+    encoded: jsonrpc.Encoded
 
 
 class Dispatch:
@@ -210,7 +211,7 @@ class Dispatch:
                 total = sum(1 for _ in self.catalog.entries())
                 result = results.fly_list_result(page, total, 0, limit, job.call.era)
             else:
-                result = self._spelled(page, job.call)
+                result = self._encoded(page, job.call)
             encoded = jsonrpc.answer(job.call.id, result)
             if len(encoded) <= self.catalog.max_bytes or len(page.entries) <= 1:
                 if not cursor and prefix is None:
@@ -218,7 +219,7 @@ class Dispatch:
                 return encoded
             limit = len(page.entries) // 2
 
-    def _spelled(self, page: Page, call: methods.ParsedCall) -> object:
+    def _encoded(self, page: Page, call: methods.ParsedCall) -> object:
         """Return the result for a page of the list; the first page is encoded again only if it changed."""
         if call.params.cursor or call.params.meta.prefix is not None:
             tokens = self.catalog.token_counts.of(page.entries)
@@ -230,10 +231,12 @@ class Dispatch:
         metas = jsonrpc.plain([dict(entry.meta or {}) for entry in with_meta])
         tokens = self.catalog.token_counts.of(page.entries)
         is_same = known is not None and is_same and known.metas == metas and known.tokens == tokens
-        spelled = known.spelled if known and is_same else jsonrpc.spelled(results.list_result(page, call.era, tokens))
+        encoded = (
+            known.encoded if known and is_same else jsonrpc.encode_part(results.list_result(page, call.era, tokens))
+        )
         # Identical entries are compared faster the next time.
-        self._first_pages[call.era] = FirstPage(page, with_meta, metas, tokens, spelled)
-        return spelled
+        self._first_pages[call.era] = FirstPage(page, with_meta, metas, tokens, encoded)
+        return encoded
 
     def _browse(self, job: Job) -> bytes:
         """Return a page with the fields of the Fly documents added."""

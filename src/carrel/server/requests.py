@@ -21,7 +21,7 @@ class Running:
     def __init__(
         self,
         forget: Callable[[], object],
-        tell_progress: Callable[[float, float | None, str | None], None] | None = None,
+        send_progress: Callable[[float, float | None, str | None], None] | None = None,
         client: str = "",
     ) -> None:
         """`forget` is called when the request ends; `client` is the name that the calling program gave itself."""
@@ -31,7 +31,7 @@ class Running:
         self._is_cancelled = False
         self._stops: list[Callable[[], None]] = []
         self._forget = forget
-        self._tell_progress = tell_progress
+        self._send_progress = send_progress
         self._progress = float("-inf")
 
     @property
@@ -50,11 +50,11 @@ class Running:
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
         """Send progress to the client: only if it asked for it, rising values only, never after the end."""
         with self._lock:
-            is_told = self._tell_progress is not None and value > self._progress and not self._is_settled
-            if is_told:
+            is_wanted = self._send_progress is not None and value > self._progress and not self._is_settled
+            if is_wanted:
                 self._progress = value
-                assert self._tell_progress is not None
-                self._tell_progress(value, total, message)
+                assert self._send_progress is not None
+                self._send_progress(value, total, message)
 
     def settle(self) -> bool:
         """Return True to the first caller, who may answer, and False to all others."""

@@ -1,9 +1,9 @@
-"""The rate limit of several replicas together: each reports what it gave, and learns what is left.
+"""The rate limit of several replicas together: each reports what it allowed, and learns what is left.
 
 No request waits for the store: a thread reports soon after the first use, then at most every `PAUSE_S`, for all callers
-at once. Between two reports a replica gives a caller what was left at the last one, so that R replicas together give at
-most R - 1 bursts more than one server would, and only until they have reported; what was too much is not earned again
-before it is paid back. While the store is away, each replica has the limit of a server alone.
+at once. Between two reports a replica allows a caller what was left at the last one. So R replicas together may allow
+R - 1 bursts more than one server would, until they have reported; later the caller gets that much less. While the store
+is away, each replica has the limit of a server alone.
 """
 
 from collections.abc import Callable, Mapping

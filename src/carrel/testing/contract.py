@@ -4,8 +4,8 @@
         def provider(self) -> Provider:
             return Mine(...)
 
-It drives the real server in memory, in both eras. What a subclass does not give (a missing URI, a way to change
-something, values for template variables) is invented, or the law is tested as far as possible without it.
+The tests call the real server in memory, in both eras. A subclass may also give a missing URI, a way to change
+something, and values for template variables. Without these, the tests use made-up values, or test less.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ QUIET_S: Final = 0.4
 """How long to wait for a notification that must not come."""
 
 SAMPLE: Final = 50
-"""Number of entries, values or URIs that a law tests if all of them would prove no more."""
+"""Maximum number of entries, values or URIs with which a law is tested."""
 
 Law = Callable[["ProviderContract", Trial], None]
 
@@ -115,7 +115,7 @@ class ProviderContract:
         check_names(trial.provider)
         trial.check_capabilities()
         declared = trial.client.capabilities
-        assert trial.connect().capabilities == declared, "something else is declared the second time"
+        assert trial.connect().capabilities == declared, "the second client gets other capabilities"
         templates = [template.uri_template for template in trial.client.templates()] or ["none:"]
         variable = next(iter(UriTemplate(templates[0]).variables), "none")
         reference = {"ref": {"type": "ref/resource", "uri": templates[0]}, "argument": {"name": variable, "value": ""}}
@@ -162,7 +162,7 @@ class ProviderContract:
             assert trial.uris() == whole, f"pages of {size} joined are another list"
         for cursor in ("x", "b3RoZXI", seal("m", "no-such-provider", ""), seal("t", "1")):
             error = trial.refusal("resources/list", {"cursor": cursor})
-            assert error is not None, f"the foreign cursor {cursor} is taken"
+            assert error is not None, f"the foreign cursor {cursor} is accepted"
             assert error.code == INVALID_PARAMS, f"a foreign cursor is answered with {error.code}"
 
     @in_both_eras
@@ -196,7 +196,7 @@ class ProviderContract:
             assert second[uri].etag == reading.etag, f"the ETag of {uri} differs without a change"
             if reading.error is None:
                 assert reading.etag, f"{uri} has no ETag"
-                assert trial.read(uri, reading.etag).unchanged, f"{uri} is sent again to a client that has its ETag"
+                assert trial.read(uri, reading.etag).unchanged, f"{uri} is sent again, although the client has its ETag"
         assert trial.uris() == before, "reading changed the list"
 
     @in_both_eras
@@ -222,13 +222,19 @@ class ProviderContract:
                 parts = [trial.client.read(uri, wanted=Range(start, step)) for start in starts]
                 together = joined(parts)
                 size = len(whole) if total <= PART else min(len(whole), len(together))
-                assert together[:size] == whole[:size], f"{uri} in parts of {step} is not the whole"
-                assert total > PART or len(together) == size, f"{uri} in parts of {step} is longer than the whole"
+                assert together[:size] == whole[:size], (
+                    f"the parts of {uri}, {step} bytes each, do not join to the whole"
+                )
+                assert total > PART or len(together) == size, (
+                    f"the parts of {uri}, {step} bytes each, are longer than the whole"
+                )
                 asked = trial.client.read(with_query(uri, start=0, length=step)) if is_ours else parts[0]
-                assert joined([asked]) == joined(parts[:1]), f"{uri}: a range in the query is another"
+                assert joined([asked]) == joined(parts[:1]), (
+                    f"{uri}: a range in the query returns other bytes than the same range beside the URI"
+                )
             past = trial.client.read(uri, wanted=Range(total + 9, 9))
             meta = past.items[0].meta or {}
-            assert not joined([past]), f"{uri} has something past its end"
+            assert not joined([past]), f"{uri} returns bytes past its end"
             assert meta.get("dev.carrel/start") == meta.get("dev.carrel/total") == total, f"{uri} past the end: {meta}"
 
     @in_both_eras
@@ -289,7 +295,9 @@ class ProviderContract:
         finally:
             sys.setswitchinterval(interval)
         wrong = [uri for (uri, _), given in zip(reads, bodies, strict=True) if given != expected[uri]]
-        assert not wrong, f"read at once with others, these give something else: {sorted(set(wrong))}"
+        assert not wrong, (
+            f"these return something else when they are read at the same time as others: {sorted(set(wrong))}"
+        )
 
     @in_both_eras
     def test_law_10_templates_match_their_own_expansions(self, trial: Trial) -> None:
@@ -349,9 +357,9 @@ class ProviderContract:
                 error = trial.refusal("tools/call", {"name": tool.name, "arguments": arguments})
                 assert error is None, f"{tool.name} with bad input is answered with {error}"
                 result = trial.client.call(tool.name, arguments)
-                assert result.is_error, f"{tool.name} takes {arguments}"
+                assert result.is_error, f"{tool.name} accepts the bad arguments {arguments}"
                 is_named = any(name in str(result.blocks) for name in arguments_of(tool))
-                assert is_named, f"{tool.name}: {result.blocks} names no argument"
+                assert is_named, f"{tool.name}: the error {result.blocks} names no argument"
 
     @in_both_eras
     def test_law_14_a_folder_holds_what_is_listed_below_it(self, trial: Trial) -> None:

@@ -39,7 +39,7 @@ VERSIONS: Final[Mapping[EraName, str]] = {"modern": MODERN_VERSION, "legacy": LA
 NOT_FOUND: Final[Mapping[EraName, int]] = {"modern": INVALID_PARAMS, "legacy": LEGACY_NOT_FOUND}
 
 AS_CONTENT: Final = 0
-"""Stands for the code of an error that is sent as content."""
+"""Used in place of a code for an error that is sent as content."""
 
 PART: Final = 65_536
 """Number of bytes to read of a resource that does not fit one message."""
@@ -72,7 +72,7 @@ class Trial:
         self.provider: Provider
         built = build()
         if isinstance(built, Capable):
-            # Only its kind was needed: an object is built on the thread that calls it.
+            # This one only showed its class: an object is built on the thread that calls it.
             getattr(built, "close", lambda: None)()
             self.provider = self._object = _serve(build, poll_s, deadline_s)
         else:
@@ -92,8 +92,8 @@ class Trial:
         for first, second in () if self._object is None else (self._object.declared_twice(),):
             fault = first.fault or second.fault
             assert not fault, fault
-            told = f"capabilities() gave {list(first.names)}, then {list(second.names)}"
-            assert first.names == second.names, f"{told}; they must not change"
+            given = f"capabilities() gave {list(first.names)}, then {list(second.names)}"
+            assert first.names == second.names, f"{given}; they must not change"
 
     def check_lists(self) -> None:
         """Fail if a list of an object raises, is not a list, or has entries that cannot be served."""
@@ -272,11 +272,11 @@ def is_path(template: UriTemplate, name: str) -> bool:
     return name not in template.query_variables
 
 
-def check_discreet(said: str, data: Mapping[str, object], uri: str) -> None:
+def check_discreet(message: str, data: Mapping[str, object], uri: str) -> None:
     """Fail if an error shows a path, a type, a traceback or a second line; it may repeat the client's own words."""
     path = split_query(uri)[0].partition(":")[2].lstrip("/")
-    told = [value for key, value in data.items() if isinstance(value, str) and key not in ("uri", "suggested")]
-    for text in (said, *told):
+    texts = [value for key, value in data.items() if isinstance(value, str) and key not in ("uri", "suggested")]
+    for text in (message, *texts):
         others = text
         for own in (uri, path):
             others = others.replace(own, "") if "/" in own else others
@@ -285,7 +285,7 @@ def check_discreet(said: str, data: Mapping[str, object], uri: str) -> None:
 
 
 def check_names(provider: Provider) -> None:
-    """Fail on a method or an attribute whose name is nearly one of `Provider`: it means nothing to Carrel."""
+    """Fail on a method or an attribute whose name is nearly one of `Provider`: Carrel would never use it."""
     inherited = dir(Gateway) if isinstance(provider, Gateway) else dir(Provider)
     for name in dir(provider):
         if name.startswith("_") or name in inherited or name in ATTRIBUTES:

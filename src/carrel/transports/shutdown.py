@@ -58,10 +58,10 @@ class Ending:
 
     def __enter__(self) -> "Ending":
         """Start to watch."""
-        self._seen, self._told = os.pipe()
-        os.set_blocking(self._told, False)
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
         self._before = {number: signal.signal(number, self._handle) for number in _ENDING}
-        self._told_before = self.claim_signals()
+        self._wakeup_before = self.claim_signals()
         self._main = threading.get_ident()
         self._may_use_kernel = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
         share_heap()  # this is the first thread of a server
@@ -71,8 +71,8 @@ class Ending:
     def __exit__(self, *_: object) -> None:
         """Restore the signal handlers."""
         self._left.set()
-        signal.set_wakeup_fd(self._told_before)
-        os.close(self._told)
+        signal.set_wakeup_fd(self._wakeup_before)
+        os.close(self._write_end)
         if self._may_use_kernel:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -88,7 +88,7 @@ class Ending:
 
     def claim_signals(self) -> int:
         """Receive signals here again, on the main thread: uvloop redirects them. Return the former descriptor."""
-        return signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+        return signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
 
     def notice(self) -> None:
         """Note, on the main thread, that it is about to finish."""
@@ -99,7 +99,7 @@ class Ending:
     def begin(self) -> None:
         """Start to end the process, from any thread."""
         with contextlib.suppress(OSError):
-            os.write(self._told, _ASKED)
+            os.write(self._write_end, _ASKED)
 
     # The thread
 
@@ -109,14 +109,14 @@ class Ending:
                 self._end(numbers)
                 break
             signal.setitimer(signal.ITIMER_REAL, 0)  # the kernel set it for a signal that does not end the process
-        os.close(self._seen)
+        os.close(self._read_end)
 
     def _numbers(self) -> Iterator[set[int]]:
         """Yield the numbers of signals until the pipe is closed; prepare the kernel once the server is idle."""
-        ready, _, _ = select.select([self._seen], [], [], _PREPARE_S)
+        ready, _, _ = select.select([self._read_end], [], [], _PREPARE_S)
         if not ready and self._may_use_kernel:
-            _arm_kernel(self._seen)
-        while numbers := os.read(self._seen, 64):
+            _arm_kernel(self._read_end)
+        while numbers := os.read(self._read_end, 64):
             yield set(numbers)
 
     def _end(self, numbers: set[int]) -> None:
@@ -124,7 +124,7 @@ class Ending:
         began = monotonic()
         if self._left.is_set():
             return
-        _disarm_kernel(self._seen)
+        _disarm_kernel(self._read_end)
         again = next((number for number in _ENDING if number in numbers), None) if self._raises else None
         is_stuck = False
         self._restart_alarm(began)
@@ -160,15 +160,15 @@ def exit_in_time(code: int) -> None:
     threading.Thread(target=end, name="carrel-ending", daemon=True).start()
 
 
-def _disarm_kernel(seen: int) -> None:
+def _disarm_kernel(pipe: int) -> None:
     """Stop the kernel from ending the process: a repeated signal would end it early."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl  # not on every system
 
-        fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) & ~os.O_ASYNC)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) & ~os.O_ASYNC)
 
 
-def _arm_kernel(seen: int) -> None:
+def _arm_kernel(pipe: int) -> None:
     """Make the kernel end the process with SIGALRM a second after a write to the pipe, unless that is stopped."""
     try:
         import ctypes  # takes a while
@@ -177,10 +177,10 @@ def _arm_kernel(seen: int) -> None:
         library = ctypes.CDLL(None)
         library.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
         library.signal.restype = ctypes.c_void_p
-        fcntl.fcntl(seen, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(seen, _F_SETSIG, signal.SIGHUP)
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(pipe, _F_SETSIG, signal.SIGHUP)
         # The handler first: without it, the signal of a write in between would end the process.
         library.signal(signal.SIGHUP, ctypes.cast(library.alarm, ctypes.c_void_p))
-        fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) | os.O_ASYNC)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
     except (ImportError, AttributeError, OSError):
         pass  # not Linux: a call that holds the interpreter's lock must be killed by the user

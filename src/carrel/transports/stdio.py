@@ -253,9 +253,9 @@ class _Serving:
     def _close(self) -> None:
         self._workers.drain(SHUTDOWN_GRACE_S)
         # On another thread: a client that no longer reads must not keep the process alive.
-        telling = threading.Thread(target=self._output.write, args=self._connection.close(), daemon=True)
-        telling.start()
-        telling.join(SHUTDOWN_GRACE_S / 2)
+        notifying = threading.Thread(target=self._output.write, args=self._connection.close(), daemon=True)
+        notifying.start()
+        notifying.join(SHUTDOWN_GRACE_S / 2)
         self._server.close()
 
 

@@ -428,7 +428,7 @@ def test_an_unexpected_fault_is_reported_and_the_mount_is_started_again(monkeypa
 
     health: list[dict[str, object]] = []
     mount = Mount("birds", MountSettings(["played"]), connect)
-    monkeypatch.setattr(link_module.Link, "_rest", lambda *_: health.append(dict(mount.health())))
+    monkeypatch.setattr(link_module.Link, "_pause", lambda *_: health.append(dict(mount.health())))
     mount.begin()
     until(lambda: mount.health()["state"] == "up")
     mount.close()

@@ -8,12 +8,11 @@ A `FileError` says why a file is not served. The client's message is made where 
 """
 
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from errno import EIO
-from threading import Lock
 from typing import Final, Generic, Self, TypeVar
 
+from carrel.core.cache import BoundedCache
 from carrel.core.hashing import sha256
 from carrel.core.record import Value
 from carrel.files.data_folder import DataFolder
@@ -74,34 +73,20 @@ def etag_of(*inputs: object) -> str:
 class ParsedFiles(Generic[T]):
     """Results of parsing files, each valid while its file has the same stamp.
 
-    Each result has a weight. When all together exceed the bound, the least recently used are dropped.
+    Each result has a weight. When all together exceed the bound, the oldest are dropped.
     """
 
     def __init__(self, bound: int) -> None:
-        self._bound = bound
-        self._weight = 0
-        self._kept: OrderedDict[str, tuple[Stamp, T, int]] = OrderedDict()
-        self._lock = Lock()
+        self._kept: BoundedCache[str, tuple[Stamp, T]] = BoundedCache(bound)
 
     def get(self, path: str, stamp: Stamp) -> T | None:
         """Return the result for a file with this stamp, if it is kept."""
-        with self._lock:
-            found = self._kept.get(path)
-            if found is None or found[0] != stamp:
-                return None
-            self._kept.move_to_end(path)
-            return found[1]
+        found = self._kept.get(path)
+        return None if found is None or found[0] != stamp else found[1]
 
     def put(self, path: str, stamp: Stamp, value: T, weight: int = 1) -> T:
         """Keep a result in place of an earlier one for the same path, and return it."""
-        with self._lock:
-            before = self._kept.pop(path, None)
-            self._weight -= 0 if before is None else before[2]
-            if weight <= self._bound:
-                self._kept[path] = (stamp, value, weight)
-                self._weight += weight
-            while self._weight > self._bound:
-                self._weight -= self._kept.popitem(last=False)[1][2]
+        self._kept.put(path, (stamp, value), weight)
         return value
 
 

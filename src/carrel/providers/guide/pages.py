@@ -1,4 +1,4 @@
-"""Fit the guide into a number of tokens: examples go first, then descriptions, then what is least useful."""
+"""Fit the guide into a number of tokens: leave out examples first, then descriptions, then what is least useful."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,7 +30,7 @@ class GuideSection(Value, frozen=True):
 
 
 class Level(Value, frozen=True):
-    """How much of everything is shown: a number of rows for each, and characters of a description."""
+    """How long the guide is: the number of rows of each kind, and the characters of a description."""
 
     examples: int
     templates: int
@@ -48,7 +48,7 @@ LEVELS: Final = (
     Level(0, 1, 0, 2, 6),
     Level(0, 0, 0, 1, 3),
 )
-"""From all that is useful down to the least that is."""
+"""From the longest guide to the shortest."""
 
 
 def fit(

@@ -41,14 +41,14 @@ Commands = Iterable[str]
 
 
 class ProjectFacts(Value, frozen=True):
-    """Lines about a project, and a file that serves as an example: code, where there is any."""
+    """Lines about a project, and the path of a file that serves as an example: of code, if there is any."""
 
     lines: tuple[str, ...]
     example: str = ""
 
 
 class ProjectSurvey:
-    """Facts about a project's files. They can be read while it counts: in a large project it may not end in time."""
+    """Facts about a project's files. They can be read while it still counts, which may take long in a large project."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

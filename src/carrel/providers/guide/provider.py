@@ -49,11 +49,8 @@ class Guide(Provider):
 
         Clients see no path of the server, except paths relative to `root`.
         """
-        self._root = root
-        self._catalog = catalog
-        self._elsewhere = elsewhere
-        self._title = title
-        self._notes = tuple(notes)
+        self._instance = catalog.instance
+        self._about = (catalog, title, tuple(notes), elsewhere, root)
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -70,7 +67,7 @@ class Guide(Provider):
         every = (
             replace(guide, sort_key="carrel://"),
             _entry("catalog", "Catalogue", "JSON: providers, templates, counts", "application/json", 0.8),
-            replace(health, meta={"dev.carrel/instance": self._catalog.instance}),
+            replace(health, meta={"dev.carrel/instance": self._instance}),
         )
         return (entry for entry in every if (entry.sort_key or entry.uri) > after)
 
@@ -100,7 +97,7 @@ class Guide(Provider):
     def _reports(self) -> "Reports":
         from carrel.providers.guide.reports import Reports  # not needed to start
 
-        return Reports(self._catalog, self._title, self._notes, self._elsewhere, self._root)
+        return Reports(*self._about)
 
 
 def _entry(name: str, title: str, description: str, mime_type: str, priority: float) -> Resource:

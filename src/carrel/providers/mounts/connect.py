@@ -13,7 +13,7 @@ from carrel.providers.mounts.link import Refused
 from carrel.providers.mounts.settings import MountSettings, fill
 
 MAX_DEPTH: Final = 8
-"""Mounts within mounts; more are taken for a circle."""
+"""Maximum depth of mounts within mounts; a deeper one is probably a circle."""
 
 log = logging.getLogger(__name__)
 

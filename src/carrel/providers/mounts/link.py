@@ -176,25 +176,25 @@ class Link:
                 if not attempt(f"mount {self._name}", self._try):
                     return
             except ProviderError:  # an unexpected fault, which must not end this thread
-                self._fall("it sent what cannot be understood")
+                self._go_down("it sent what cannot be understood")
             if monotonic() - up_since >= STEADY_S:
                 pause_s = 1.0
-            self._rest(pause_s * random.uniform(0.8, 1.2))
+            self._pause(pause_s * random.uniform(0.8, 1.2))
             pause_s = min(MAX_PAUSE_S, pause_s * 2)
             self.restarts += 1
 
     def _try(self) -> bool:
         """Run the server until it ends; return whether to try again."""
         try:
-            self._live()
+            self._run_once()
         except Refused as error:
-            self._fall(str(error))
+            self._go_down(str(error))
             return False
         except CarrelError as error:
-            self._fall(str(error))
+            self._go_down(str(error))
         return True
 
-    def _live(self) -> None:
+    def _run_once(self) -> None:
         """Start the server, and handle events until it ends."""
         client = self._open()
         try:
@@ -209,7 +209,7 @@ class Link:
                 self._changed.notify_all()
             for uri in self._listener.subscribed() if self.restarts else ():
                 self._listener.updated(uri)
-            self._attend(client)
+            self._handle_events(client)
         finally:
             with self._changed:
                 self.client = None
@@ -239,16 +239,17 @@ class Link:
             transport.close()
         return transport
 
-    def _attend(self, client: Client) -> None:
+    def _handle_events(self, client: Client) -> None:
+        """Handle events, and poll, until the server ends or the link is closed."""
         self._listen(client)
         next_poll = monotonic() + self._options.poll_s
         while True:
-            unheard = self._unheard()
-            polls = bool(unheard) and self._options.poll_s > 0
+            polled = self._not_reported()
+            must_poll = bool(polled) and self._options.poll_s > 0
             try:
-                event = self._events.get(timeout=max(0.0, next_poll - monotonic()) if polls else None)
+                event = self._events.get(timeout=max(0.0, next_poll - monotonic()) if must_poll else None)
             except Empty:
-                self._listener.poll(client, unheard)
+                self._listener.poll(client, polled)
                 next_poll = monotonic() + self._options.poll_s
                 continue
             if event.startswith(_LOST):
@@ -292,6 +293,7 @@ class Link:
             self._listener.poll(client, tuple(fresh))
 
     def _hear(self, listening: Listening) -> None:
+        """Put the changes that a subscription reports into the queue of events, until it ends."""
         began = monotonic()
         has_broken_off = False
         try:
@@ -304,12 +306,14 @@ class Link:
             # Its URIs are polled from now on.
             self._events.put(_WATCH if has_broken_off and monotonic() - began >= LASTING_S else "")
 
-    def _unheard(self) -> tuple[str, ...]:
+    def _not_reported(self) -> tuple[str, ...]:
+        """Return the watched URIs whose changes the server does not report, so that they are polled."""
         listening = self._listening
         heard = () if listening is None or listening.is_over else listening.honoured
         return tuple(uri for uri in self._listener.subscribed() if uri not in heard)
 
-    def _fall(self, cause: str) -> None:
+    def _go_down(self, cause: str) -> None:
+        """Record and log that the server is down, and why."""
         if self._is_closing:
             return
         log.warning("mount %s is down: %s", self._name, cause)
@@ -319,7 +323,7 @@ class Link:
             self._changed.notify_all()
         self.settled.set()
 
-    def _rest(self, pause_s: float) -> None:
+    def _pause(self, pause_s: float) -> None:
         """Wait before the next attempt, unless the link is closed."""
         self._retry_at = monotonic() + pause_s
         was_listed = not self.is_long_gone

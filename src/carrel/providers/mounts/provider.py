@@ -36,7 +36,7 @@ FIRST_LIST_S: Final = 2.0
 
 TOKEN_S: Final = 1.0
 SEEN_S: Final = 5.0
-"""For this long after polling found a change, a notification of the server is checked by polling again."""
+"""A notification this soon after polling found a change may be about the same change, so it is checked by a read."""
 
 RETRY_S: Final = 5.0
 """When a server that gave no list in time is asked again."""
@@ -71,6 +71,7 @@ class Mount(Gateway):
         self._renewal = Refresh(f"carrel-mount-{name}-list", self._renew)
         self._listed = ServedLists(name, taken, memory)
         self._turn = 0
+        """How often the list changed; a part of its fingerprint."""
         self._stale_at = 0.0
         self._is_late = False
         self._begun_at = monotonic()

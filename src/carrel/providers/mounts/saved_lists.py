@@ -20,11 +20,11 @@ from carrel.providers.mounts.uri_mapping import Snapshot, valid_resources, valid
 log = logging.getLogger(__name__)
 
 MAX_ENTRIES: Final = 2_000
-"""Resources, and templates, of one mount that are kept."""
+"""Maximum number of resources, and of templates, that are kept of one mount."""
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_FILES: Final = 64
-"""Mounts whose lists are kept; the oldest file is removed first."""
+"""Maximum number of mounts whose lists are kept; the oldest file is removed first."""
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from carrel.core.content import without_reserved
 from carrel.core.errors import BadArgument, TemplateError
 from carrel.core.model import Blob, Meta, Reading, Resource, Template, Text
 from carrel.core.record import Value, replace
@@ -10,7 +11,6 @@ from carrel.core.template import UriTemplate
 from carrel.core.uri import decode, same, scheme_of
 
 MAX_TEXT_BYTES: Final = 4_096
-_RESERVED: Final = "io.modelcontextprotocol/"
 _OWN_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("etag", "status", "error", "incident"))
 """Metadata of another Carrel that this one replaces by its own."""
 _URI_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("uri", "next", "candidates"))
@@ -122,11 +122,8 @@ def _cut(name: str, description: str, title: str) -> dict[str, str]:
 
 
 def _allowed(meta: Meta | None) -> Mapping[str, object] | None:
-    if not meta:
-        return None
-    return {
-        key: value for key, value in meta.items() if not key.startswith(_RESERVED) and key not in _OWN_FACTS
-    } or None
+    others = without_reserved(meta) or {}
+    return {key: value for key, value in others.items() if key not in _OWN_FACTS} or None
 
 
 def can_be_matched(template: str) -> bool:

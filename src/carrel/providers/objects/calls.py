@@ -1,8 +1,8 @@
 """Calls of foreign code: on separate threads, with a time limit, inside one boundary for exceptions.
 
-An object that takes one call at a time is always called on the same thread, its home. A call that takes too long is
-abandoned: its thread keeps running, and its result is dropped. Meanwhile calls run on another thread. When
-`MAX_ABANDONED` threads are abandoned, the object is busy until one of them returns. Coroutines run on one event loop
+An object that accepts one call at a time is always called on the same thread, its home. A call that takes too long is
+abandoned: its thread keeps running, its result is dropped, and later calls run on another thread. When `MAX_ABANDONED`
+threads are abandoned, the object is busy until one of them returns. Coroutines run on one event loop
 for each object.
 """
 

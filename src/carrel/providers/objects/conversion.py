@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, time
 from typing import Any, Final, Literal, TypeVar
 
+from carrel.core.content import without_reserved
 from carrel.core.errors import BadArgument, CarrelError, TemplateError, echo
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Annotations, Blob, Completion, Item, Meta, Resource, Stored, Template, Text
@@ -262,8 +263,7 @@ def _meta(given: object) -> Meta | None:
         return None
     if not isinstance(given, dict):
         raise InvalidResult("its meta is not a JSON object")
-    meta = as_json(given)
-    return {key: value for key, value in meta.items() if not key.startswith("io.modelcontextprotocol/")} or None
+    return without_reserved(as_json(given))
 
 
 # Completions and JSON

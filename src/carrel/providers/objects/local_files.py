@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from carrel.core.content import decode
 from carrel.core.hashing import blake2b
-from carrel.core.model import Blob, Item, Stored, Text
+from carrel.core.model import Blob, Stored, Text
 from carrel.files.file_types import WINDOW, sniff, type_of
 from carrel.files.sandbox import Opened, Special, state_of
 from carrel.providers.objects.conversion import InvalidResult
@@ -98,13 +98,6 @@ def _descriptor(file: object) -> int | None:
     is_regular = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
     is_at_start = isinstance(opened, io.RawIOBase | io.BufferedIOBase) and opened.tell() == 0
     return raw.fileno() if is_regular and is_at_start else None
-
-
-def close_files(items: Iterable[Item]) -> None:
-    """Close the files that items are read from."""
-    for item in items:
-        if isinstance(item, Stored):
-            item.source.close()
 
 
 # Watching

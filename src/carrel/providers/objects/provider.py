@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from carrel.core.content import etag_of
+from carrel.core.content import close_sources, etag_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
 from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Item, Meta, Reading, Resource, Stored, Template, Tool, ToolResult
@@ -27,7 +27,6 @@ from carrel.providers.objects.calls import CallFailed
 from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import FoundUri, ListName, Lists
 from carrel.providers.objects.loading import Unloadable, has_method
-from carrel.providers.objects.local_files import close_files
 from carrel.providers.objects.local_files import etag_of as file_etag_of
 from carrel.providers.objects.protocol import Failure
 from carrel.providers.objects.settings import ObjectSettings
@@ -302,7 +301,7 @@ class ObjectProvider(Gateway):
             return BadArgument(_line(cause.message) or "Invalid argument", uri=uri)
         if isinstance(cause, ProviderError):
             return self._failed(_line(cause.message) or "Resource read failed", cause.word, uri, cause)
-        return self._failed(*_said(failure, "Resource read", "failed"), uri, cause)
+        return self._failed(*_message_and_word(failure, "Resource read", "failed"), uri, cause)
 
     def _failed(self, message: str, word: str, uri: str, cause: BaseException | None = None) -> ProviderError:
         incident = self._log_incident(message, word, uri, cause)
@@ -341,7 +340,7 @@ class ObjectProvider(Gateway):
         try:
             return reading.etag or etag_of(reading.items)
         finally:
-            close_files(reading.items)
+            close_sources(reading.items)
 
     def _ask_fingerprint(self, uri: str) -> str | None:
         """Return the fingerprint that the object gives for a URI; None if it gives none."""
@@ -387,7 +386,7 @@ class ObjectProvider(Gateway):
                     return given
             return self._call(lambda made: method.function(made)(**values), tools.result)
         except CallFailed as failure:
-            message, word = _said(failure, "Tool", "execution failed")
+            message, word = _message_and_word(failure, "Tool", "execution failed")
             incident = self._log_incident(message, word, name, failure.cause)
             meta = {"dev.carrel/error": word, "dev.carrel/incident": incident}
             return ToolResult((message,), is_error=True, meta=meta)
@@ -430,7 +429,7 @@ def serve_built(build: Callable[[], object], name: str = "object", **settings: A
     return provider
 
 
-def _said(failure: CallFailed, what: str, otherwise: str) -> tuple[str, str]:
+def _message_and_word(failure: CallFailed, what: str, otherwise: str) -> tuple[str, str]:
     """Return the message and the word for a failed call."""
     word = "bad_result" if isinstance(failure.cause, conversion.InvalidResult) else failure.word
     messages = {"timeout": f"{what} timed out", "busy": "Provider is busy"}

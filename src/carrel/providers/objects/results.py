@@ -6,12 +6,13 @@ from contextlib import ExitStack
 from os import PathLike, fspath, path
 from typing import IO, Any, BinaryIO, Final, Union, get_args, get_origin
 
+from carrel.core.content import close_sources
 from carrel.core.errors import ProviderError
 from carrel.core.model import Blob, Item, Stored, Text
 from carrel.core.record import replace, to_json
 from carrel.providers.objects.calls import attempt
 from carrel.providers.objects.conversion import InvalidResult
-from carrel.providers.objects.local_files import close_files, open_path, take_file
+from carrel.providers.objects.local_files import open_path, take_file
 from carrel.providers.objects.protocol import Contents, Failure
 from carrel.providers.objects.tools import hints_of
 
@@ -60,7 +61,7 @@ def items_of(given: object, mime_type: str, folder: str, label: str) -> tuple[It
     many = given if isinstance(given, list | tuple) and any(_is_item(one) for one in given) else (given,)
     items: list[Item] = []
     with ExitStack() as until_complete:
-        until_complete.callback(close_files, items)
+        until_complete.callback(close_sources, items)
         try:
             items.extend(_item(one, mime_type, folder) for one in many)
         except InvalidResult as error:

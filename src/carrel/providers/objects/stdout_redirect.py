@@ -25,20 +25,20 @@ class Redirection:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside: set[int] = set()
-        self._put: RedirectedStdout | None = None
+        self._installed: RedirectedStdout | None = None
 
     def __enter__(self) -> None:
         with self._lock:
             self._inside.add(threading.get_ident())
             if sys.stdout is not None and not isinstance(sys.stdout, RedirectedStdout):
-                self._put = RedirectedStdout(sys.stdout, lambda: threading.get_ident() in self._inside)
-                sys.stdout = cast("TextIO", self._put)
+                self._installed = RedirectedStdout(sys.stdout, lambda: threading.get_ident() in self._inside)
+                sys.stdout = cast("TextIO", self._installed)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside.discard(threading.get_ident())
-            if not self._inside and self._put is not None and cast("object", sys.stdout) is self._put:
-                sys.stdout = self._put.own
+            if not self._inside and self._installed is not None and cast("object", sys.stdout) is self._installed:
+                sys.stdout = self._installed.own
 
 
 stdout_redirected = Redirection()

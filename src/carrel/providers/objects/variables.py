@@ -18,6 +18,7 @@ from carrel.providers.objects.tools import hints_of
 _MAX_SHOWN: Final = 60
 _JSON_SCALAR: Final = re.compile(r"true|false|-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
 _SEPARATOR: Final = re.compile(r"[/\\]")
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Variables:
@@ -111,11 +112,8 @@ def _check(parameters: Mapping[str, inspect.Parameter], label: str, template: Ur
             raise ConfigError(f"{label}: {name} is optional in {template.text}; give its parameter a default")
     for name, parameter in parameters.items():
         is_optional = parameter.default is not parameter.empty
-        if name not in template.variables and not is_optional and parameter.kind not in _OPEN:
+        if name not in template.variables and not is_optional and parameter.kind not in _VARIADIC:
             raise ConfigError(f"{label}: the parameter {name} is no variable of {template.text} and has no default")
-
-
-_OPEN: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _leaves_its_folder(text: str) -> bool:

@@ -10,13 +10,13 @@ from typing import Final
 
 from carrel.providers.sage import folders
 from carrel.providers.sage.fields import BadFile, Fields, decode
-from carrel.providers.sage.knowledge import INDEX
+from carrel.providers.sage.knowledge import INDEX, INDEX_PATH
 from carrel.providers.sage.memory import TUNING, SageMemory
 from carrel.providers.sage.record_files import read_mapping
 from carrel.stores.copying import CopyConflict, CopyReport, CopyUnverified
 
 KIND: Final = "sage"
-INDEX_NAME: Final = f"knowledge/{INDEX}"
+INDEX_NAME: Final = "/".join(INDEX_PATH)
 MAX_BYTES: Final = 16 * 1_048_576
 """Maximum size of one file: above the limits of all kinds of records."""
 

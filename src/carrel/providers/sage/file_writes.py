@@ -141,10 +141,15 @@ def _link(handle: int, written: str, name: str) -> None:
         os.rename(written, name, src_dir_fd=handle, dst_dir_fd=handle)
 
 
+def numbered(stem: str) -> Iterator[str]:
+    """Yield a stem, then with `-2`, `-3` and so on."""
+    yield stem
+    yield from (f"{stem}-{number}" for number in range(2, MAX_TRIES))
+
+
 def create_numbered(handle: int, stem: str, suffix: str, compose: Callable[[str], bytes]) -> str:
     """Write a new file and return its stem, which gets `-2`, `-3` and so on if it is taken."""
-    for number in range(1, MAX_TRIES):
-        free = stem if number == 1 else f"{stem}-{number}"
+    for free in numbered(stem):
         try:
             os.stat(free + suffix, dir_fd=handle, follow_symlinks=False)
         except OSError:

@@ -18,6 +18,7 @@ from carrel.providers.sage import file_writes, folders
 from carrel.providers.sage.fields import BadFile, decode
 from carrel.providers.sage.file_writes import FolderWriter, WriteFailed
 from carrel.providers.sage.folders import Signature
+from carrel.providers.sage.knowledge import INDEX, INDEX_PATH, MAX_INDEX_BYTES
 
 LOCK: Final = ".index.lock"
 LOCK_S: Final = 10.0
@@ -26,6 +27,8 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Path = tuple[str, ...]
+Compose = Callable[[str], bytes]
+"""Returns the content of a file, made from its stem or, of the index, from its present text."""
 Check = Callable[[], None]
 """Raises if the memory changed since the writer read it. Called while no other writer can change it."""
 
@@ -41,10 +44,8 @@ class MemoryFiles(Protocol):
         """Create a folder; return the new ones."""
         ...
 
-    def create_numbered(
-        self, folder: str, stem: str, suffix: str, compose: Callable[[str], bytes], check: Check | None = None
-    ) -> str:
-        """Write a new file and return its stem, which gets `-2`, `-3` and so on if it is taken."""
+    def create_numbered(self, folder: str, stem: str, compose: Compose, check: Check | None = None) -> str:
+        """Write a new Markdown file and return its stem, which gets `-2`, `-3` and so on if it is taken."""
         ...
 
     def create(self, path: Path, data: bytes, check: Check | None = None) -> None:
@@ -59,16 +60,8 @@ class MemoryFiles(Protocol):
         """Write a file with the time of its last change; `index` is the index of knowledge that belongs to it."""
         ...
 
-    def put_indexed(
-        self,
-        index: Path,
-        limit: int,
-        path: Path,
-        data: bytes,
-        compose: Callable[[str], bytes],
-        check: Check | None = None,
-    ) -> None:
-        """Write a file, and the index made from its present text, as the only writer of the index."""
+    def put_indexed(self, path: Path, data: bytes, compose: Compose, check: Check | None = None) -> None:
+        """Write a file, and the index of knowledge made from its present text, as the only writer of the index."""
         ...
 
 
@@ -88,12 +81,10 @@ class FolderFiles:
         """Create a folder; return the new ones."""
         return self._writer.make(*folder)
 
-    def create_numbered(
-        self, folder: str, stem: str, suffix: str, compose: Callable[[str], bytes], check: Check | None = None
-    ) -> str:
+    def create_numbered(self, folder: str, stem: str, compose: Compose, check: Check | None = None) -> str:
         """Write a new file and return its stem."""
         with self._writer.folder(folder) as handle, _alone(handle, check):
-            return file_writes.create_numbered(handle, stem, suffix, compose)
+            return file_writes.create_numbered(handle, stem, ".md", compose)
 
     def create(self, path: Path, data: bytes, check: Check | None = None) -> None:
         """Write a new file; raise `NameTaken` if there is one of that name."""
@@ -112,56 +103,48 @@ class FolderFiles:
             with file_writes.reasons():
                 os.utime(path[-1], ns=(modified_ns, modified_ns), dir_fd=handle, follow_symlinks=False)
 
-    def put_indexed(
-        self,
-        index: Path,
-        limit: int,
-        path: Path,
-        data: bytes,
-        compose: Callable[[str], bytes],
-        check: Check | None = None,
-    ) -> None:
+    def put_indexed(self, path: Path, data: bytes, compose: Compose, check: Check | None = None) -> None:
         """Write a file, then the index, under the lock of the index."""
-        name = index[-1]
-        with self._writer.folder(*index[:-1]) as folder, _locked(folder):
+        with self._writer.folder(*INDEX_PATH[:-1]) as folder, _locked(folder):
             if check is not None:
                 check()
             is_saved = False
             while not is_saved:
-                signature, text = _read_index(folder, name, limit)
+                signature, text = _read_index(folder)
                 made = compose(text)
                 self.replace(path, data)
                 # Sage takes no lock: if the index changed meanwhile, it is read again.
-                is_saved = file_writes.replace(folder, name, made, lambda: _signature(folder, name) == signature)  # noqa: B023 called at once
+                is_saved = file_writes.replace(folder, INDEX, made, lambda: _signature(folder) == signature)  # noqa: B023 called at once
 
 
-def _read_index(folder: int, name: str, limit: int) -> tuple[Signature | None, str]:
+def _read_index(folder: int) -> tuple[Signature | None, str]:
     """Return the signature and the text of the index, through the handle it will be written by."""
     with file_writes.reasons():
         try:
-            handle = os.open(name, _READ, dir_fd=folder)
+            handle = os.open(INDEX, _READ, dir_fd=folder)
         except FileNotFoundError:
             return None, ""
         with open(handle, "rb") as file:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
                 raise WriteFailed("not a regular file")
-            if found.st_size > limit:
-                raise WriteFailed(f"{name} is too large ({found.st_size} bytes, limit {limit})")
-            return folders.signature_of(found), text_of(name, file.read())
+            data = file.read() if found.st_size <= MAX_INDEX_BYTES else b""
+            return folders.signature_of(found), index_text(data, found.st_size)
 
 
-def text_of(name: str, data: bytes) -> str:
-    """Return the text of an index; raise `WriteFailed` if it is not text."""
+def index_text(data: bytes, size: int) -> str:
+    """Return the text of an index of this size; raise `WriteFailed` if it is too large, or not text."""
+    if size > MAX_INDEX_BYTES:
+        raise WriteFailed(f"{INDEX} is too large ({size} bytes, limit {MAX_INDEX_BYTES})")
     try:
         return decode(data)
     except BadFile as error:
-        raise WriteFailed(f"{name} is {error.reason}") from None
+        raise WriteFailed(f"{INDEX} is {error.reason}") from None
 
 
-def _signature(folder: int, name: str) -> Signature | None:
+def _signature(folder: int) -> Signature | None:
     try:
-        return folders.signature_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        return folders.signature_of(os.stat(INDEX, dir_fd=folder, follow_symlinks=False))
     except OSError:
         return None
 

@@ -17,6 +17,7 @@ from carrel.providers.sage.records import KnowledgeItem
 log = logging.getLogger(__name__)
 
 INDEX: Final = "index.yaml"
+INDEX_PATH: Final = ("knowledge", INDEX)
 MAX_INDEX_BYTES: Final = 64 * 1_048_576
 """The index has all items, so the limit for a single item's file does not apply."""
 

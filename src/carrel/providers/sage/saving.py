@@ -19,7 +19,6 @@ from carrel.providers.sage.fields import MAX_FRONT_MATTER, BadFile, split_front_
 from carrel.providers.sage.file_writes import NameTaken, WriteFailed
 from carrel.providers.sage.folder_files import Check
 from carrel.providers.sage.folders import segments_of
-from carrel.providers.sage.knowledge import INDEX, MAX_INDEX_BYTES
 from carrel.providers.sage.memory import SageError, SageMemory
 from carrel.providers.sage.names import checked, clean_id, slug_of
 from carrel.providers.sage.record_files import compose_checkpoint, compose_content, compose_failure
@@ -103,7 +102,7 @@ class SageWriter:
 
     def _create(self, folder: str, stem: str, compose: Callable[[str], bytes], check: Check | None) -> str:
         with _explained(stem):
-            return self._files.create_numbered(folder, stem, ".md", compose, check)
+            return self._files.create_numbered(folder, stem, compose, check)
 
     # System files
 
@@ -151,14 +150,8 @@ class SageWriter:
         data = self._encode(compose_content(fields, given.content), "content")
         path = ("knowledge", *segments, f"{name}.md")
         with _explained(name):
-            self._files.put_indexed(
-                ("knowledge", INDEX),
-                MAX_INDEX_BYTES,
-                path,
-                data,
-                lambda text: self._put_entry(text, entry),
-                self._check("knowledge", lambda: name, given.if_match),
-            )
+            check = self._check("knowledge", lambda: name, given.if_match)
+            self._files.put_indexed(path, data, lambda text: self._put_entry(text, entry), check)
         return SavedItem(name, f"sage://knowledge/{name}", self._path("knowledge", *item.file.split("/")))
 
     def _put_entry(self, text: str, entry: dict[str, object]) -> bytes:

@@ -1,13 +1,14 @@
 """The memory in the team's store: documents named like the files of a Sage folder, and a mirror of them for reading."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from carrel.core.store_address import StoreAddress
 from carrel.core.uri import quote
-from carrel.providers.sage.file_writes import MAX_TRIES, NameTaken, WriteFailed
-from carrel.providers.sage.folder_files import Check, Path, text_of
+from carrel.providers.sage.file_writes import NameTaken, WriteFailed, numbered
+from carrel.providers.sage.folder_files import Check, Compose, Path, index_text
+from carrel.providers.sage.knowledge import INDEX_PATH
 from carrel.stores.documents import DocumentMirror, DocumentWriter, writing_documents
 from carrel.stores.shared import acquire, release
 
@@ -62,15 +63,12 @@ class TeamFiles:
         del folder
         return []
 
-    def create_numbered(
-        self, folder: str, stem: str, suffix: str, compose: Callable[[str], bytes], check: Check | None = None
-    ) -> str:
+    def create_numbered(self, folder: str, stem: str, compose: Compose, check: Check | None = None) -> str:
         """Write a new document and return its stem."""
         with self._writing(check) as writer:
-            for number in range(1, MAX_TRIES):
-                free = stem if number == 1 else f"{stem}-{number}"
-                if writer.get(f"{folder}/{free}{suffix}") is None:
-                    self._put(writer, (folder, f"{free}{suffix}"), compose(free), is_new=True)
+            for free in numbered(stem):
+                if writer.get(f"{folder}/{free}.md") is None:
+                    self._put(writer, (folder, f"{free}.md"), compose(free), is_new=True)
                     return free
         raise WriteFailed("I/O error")
 
@@ -97,23 +95,14 @@ class TeamFiles:
                 self._mirror.refresh_in(writer.session)  # the format of the ETags is set by a file, too
                 self._put(writer, path, data, is_new=known is None, index=index, modified_ns=modified_ns)
 
-    def put_indexed(
-        self,
-        index: Path,
-        limit: int,
-        path: Path,
-        data: bytes,
-        compose: Callable[[str], bytes],
-        check: Check | None = None,
-    ) -> None:
+    def put_indexed(self, path: Path, data: bytes, compose: Compose, check: Check | None = None) -> None:
         """Write a document and the index in one transaction."""
+        name = "/".join(INDEX_PATH)
         with self._writing(check) as writer:
-            known = writer.get("/".join(index)) or b""
-            if len(known) > limit:
-                raise WriteFailed(f"{index[-1]} is too large ({len(known)} bytes, limit {limit})")
-            made = compose(text_of(index[-1], known))
+            known = writer.get(name) or b""
+            made = compose(index_text(known, len(known)))
             self._put(writer, path, data, index=made)
-            writer.put("/".join(index), made)
+            writer.put(name, made)
 
     @contextmanager
     def _writing(self, check: Check | None = None) -> Iterator[DocumentWriter]:

@@ -304,16 +304,10 @@ def _named(alias: str, title: str) -> Iterator[None]:
     """Turn a broken unique constraint into an error that names the alias or the title."""
     try:
         yield
-    except sqlite3.IntegrityError as error:
-        text = str(error)
-        if "scopes_sibling_title" in text:
+    except (sqlite3.IntegrityError, ConstraintViolated) as error:
+        broken = str(error) if isinstance(error, sqlite3.IntegrityError) else error.constraint or ""
+        if "sibling_title" in broken:
             raise ScopeError("DUPLICATE_TITLE", f"Duplicate title: {echo(title)}") from None
-        if "aliases.name" in text or "scopes.alias" in text:
-            raise ScopeError("DUPLICATE_ALIAS", f"Alias already exists: {alias}") from None
-        raise
-    except ConstraintViolated as error:
-        if error.constraint == "carrel_sibling_title":
-            raise ScopeError("DUPLICATE_TITLE", f"Duplicate title: {echo(title)}") from None
-        if error.constraint in ("carrel_alias_name", "carrel_scope_alias"):
+        if any(name in broken for name in ("aliases.name", "scopes.alias", "alias_name", "scope_alias")):
             raise ScopeError("DUPLICATE_ALIAS", f"Alias already exists: {alias}") from None
         raise

@@ -41,9 +41,9 @@ PROJECT_PLACES: Final = {"claude": ".claude/skills", "agents": ".agents/skills",
 """Where a project has its skills, by label."""
 MAX_FILES: Final = 512
 MAX_SIZE: Final = 16_777_216
-"""What every host accepts of one skill, by the specification."""
+"""The limits of one skill that every host accepts, by the specification."""
 MAX_NAMES: Final = 262_144
-"""Characters in the paths of a skill's files: one that fits no message would end every list of skills."""
+"""Maximum characters in the paths of a skill's files: a list of skills must be able to name them in one message."""
 MAX_ALL_NAMES: Final = 16 * MAX_NAMES
 """The same for all skills together."""
 MAX_MAIN_BYTES: Final = 1_048_576
@@ -54,12 +54,12 @@ MAX_DEPTH: Final = 16
 MAX_LOOKS: Final = 2_048
 """Files, folders and links that are looked at in one skill."""
 MAX_ALL_LOOKS: Final = 16_384
-"""The same for all skills together, so that the price of one list is bounded."""
+"""The same for all skills together, so that the time of one list is bounded."""
 MAX_ALL_SIZE: Final = 16 * MAX_SIZE
 """Bytes of all skills together, which a list reads for their digests."""
 CHUNK: Final = 1_048_576
 NOISE: Final = frozenset({"__pycache__", "node_modules", ".venv", ".DS_Store", "Thumbs.db"})
-"""What tools leave behind in a folder: never part of a skill."""
+"""Files and folders that tools create; they are never part of a skill."""
 
 Segments = tuple[str, ...]
 
@@ -120,7 +120,7 @@ class ExaminedFile(Value, frozen=True):
 
 
 class _PlaceSearch:
-    """One search for skills: what may still be looked at, and what was found wrong."""
+    """One search for skills: how much may still be looked at, and the problems that were found."""
 
     def __init__(self, problems: list[str]) -> None:
         self.left = MAX_FOLDERS

@@ -16,7 +16,7 @@ MAX_NODES: Final = 1_000
 MAX_DEPTH: Final = 32
 MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 1_024
-NAME_RULE: Final = f"1 to {MAX_NAME} of a-z, 0-9 and -, which neither begins nor ends it nor stands twice in a row"
+NAME_RULE: Final = f"1 to {MAX_NAME} of a-z, 0-9 and -, with no - at its start or end and no two - in a row"
 
 _BLOCK: Final = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)(?:(?<=\n)|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _NAME: Final = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")

@@ -14,8 +14,8 @@ _MAX_LENGTH: Final = 4_096
 def prefers_html(accept: bytes) -> bool:
     """Return whether a client names HTML and ranks nothing else that we have above it.
 
-    A type counts more than a range with the same weight, and of two types with the same weight the first. A client
-    that takes anything (`*/*`) gets the resource itself.
+    With the same weight, a type has precedence over a range such as `text/*`, and an earlier type over a later one. A
+    client that accepts anything (`*/*`) gets the resource itself.
     """
     weights = _weights(accept)
     wanted = max(weights.get(HTML, (0.0, 0)), weights.get(_XHTML, (0.0, 0)))

@@ -49,11 +49,11 @@ _READY: Final = b"/-/ready"
 _ABOUT: Final = (_HEALTH, b"/-/providers", b"/-/limits")
 _GRACE_S: Final = 1
 DRAIN_S: Final = 0.5
-"""How long a replica still takes requests after a signal: none is cut off because it came at this moment."""
+"""How long a replica still accepts requests after a signal, so that none is cut off."""
 
 
 class App:
-    """The ASGI application. `pages` makes what answers people with HTML, when the first page is asked for."""
+    """The ASGI application. `pages` is called when the first page is asked for; its result answers with HTML."""
 
     def __init__(
         self,
@@ -200,24 +200,22 @@ class App:
         metadata = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
         if metadata is None:
             await request.refuse(404, "No authorization server is configured")
-        elif request.method not in ("GET", "HEAD"):
-            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
-        else:
+        elif await request.is_reading():
             await request.reply_json(200, metadata)
 
     async def _reply_ready(self, request: Request) -> None:
         """Answer a load balancer, which has no token, whether to send requests here."""
-        if request.method not in ("GET", "HEAD"):
-            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
-        elif self._is_ending:
+        if not await request.is_reading():
+            return
+        if self._is_ending:
             await request.reply_json(503, {"status": "ending"}, (b"retry-after", b"1"))
         else:
             await request.reply_json(200, {"status": "ok"})
 
     async def _reply_about(self, request: Request) -> None:
-        if request.method not in ("GET", "HEAD"):
-            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
-        elif request.path == b"/-/health":
+        if not await request.is_reading():
+            return
+        if request.path == b"/-/health":
             state = {"status": "ok", "version": __version__, "sessions": len(self.sessions)}
             await request.reply_json(200, {**state, "streams": self.threads.open_streams})
         elif request.path == b"/-/providers":
@@ -292,7 +290,7 @@ def runner(
 ) -> "uvicorn.Server":
     """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it.
 
-    `on_ready` is called once it accepts connections. A replica takes requests for `drain_s` more before it ends.
+    `on_ready` is called once it accepts connections. A replica accepts requests for another `drain_s` before it ends.
     """
     import_uvicorn()  # only to serve; the application does not need it
     import uvicorn

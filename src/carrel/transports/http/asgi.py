@@ -132,6 +132,13 @@ class Request:
         """Answer with an error."""
         await self.reply_json(status, {"error": problem}, *headers)
 
+    async def is_reading(self) -> bool:
+        """Return whether the request only reads; refuse any other."""
+        if self.method in ("GET", "HEAD"):
+            return True
+        await self.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+        return False
+
     def scope_challenge(self, scope: str) -> tuple[bytes, bytes]:
         """Return the header that names the missing scope, and where to ask for it."""
         where = f", resource_metadata={quoted(self.metadata_url)}" if self.metadata_url else ""

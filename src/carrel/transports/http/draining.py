@@ -1,6 +1,6 @@
-"""The end of a replica: no request is cut off because it comes at this moment, and what is served is closed in time.
+"""End a replica without cutting off a request, and in time to close what is served.
 
-Imported only when a replica ends. The application says by itself that it ends; uvicorn ends what is left after this.
+Imported only when a replica ends. The application has told balancers before; uvicorn closes what is left afterwards.
 """
 
 import asyncio

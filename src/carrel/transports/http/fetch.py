@@ -1,7 +1,7 @@
 """Fetch an address within one time limit for the whole answer.
 
-`urlopen` limits each single read, so a server that sends a byte now and then could hold it for ever. Here each attempt
-to connect and each read gets the time that is left. Imported only when something is fetched.
+`urlopen` limits each single read, so a server that sends a byte now and then could make it wait for ever. Here each
+attempt to connect and each read gets the time that is left. Imported only when something is fetched.
 """
 
 from collections.abc import Callable

@@ -79,8 +79,8 @@ class Guard:
     def refusal(self, request: Request) -> Refusal | None:
         """Return why a request is refused before its token is checked, or None."""
         headers = request.headers
-        if request.repeated and (doubtful := _doubtful(request)):
-            return Refusal(400, f"{doubtful} stands on several lines")
+        if request.repeated and (repeated := _wrongly_repeated(request)):
+            return Refusal(400, f"{repeated} stands on several lines")
         host = headers.get(b"host")
         if host not in self._good_hosts:
             if host is None or not self._is_our_name(host):
@@ -173,11 +173,14 @@ class Guard:
         return _without_port(authority) in _OWN_NAMES
 
 
-def _doubtful(request: Request) -> str:
-    """Return the name of a header that must not be repeated but is; `Host` never may be (RFC 9112, 3.2)."""
+def _wrongly_repeated(request: Request) -> str:
+    """Return the name of a header that is repeated and must not be; empty if there is none.
+
+    `Host` may never be repeated (RFC 9112, 3.2), the others only with the same value.
+    """
     for name in _SINGLE:
-        said = request.repeated.get(name, ())
-        if len(said) > 1 or (said and name == b"host"):
+        values = request.repeated.get(name, ())
+        if len(values) > 1 or (values and name == b"host"):
             return name.decode().title()
     return ""
 

@@ -1,4 +1,4 @@
-"""When a request is one for a page, and what answers those: the explorer, which this package does not know.
+"""Decide whether a request is for a page, and declare what answers it: the explorer, which is not imported here.
 
 A page is asked for by an `Accept` that prefers HTML, or by a path that only pages have. A path that ends in `.json` or
 `.md` may be the twin of a page: that is looked for after the resource with exactly this path.
@@ -27,7 +27,7 @@ _TWINS: Final = (b".json", b".md")
 
 
 class Pages(Protocol):
-    """Answers with pages. Every request has passed the guard."""
+    """Answers with pages. The guard has accepted every request."""
 
     async def answer_public(self, request: Request) -> bool:
         """Answer what needs no token, such as the style sheet; return whether it did."""
@@ -62,8 +62,7 @@ async def open_visit(request: Request, visits: Visits, pages: Pages | None) -> N
 
     With `pages`, a dead link is answered with a page.
     """
-    if request.method not in ("GET", "HEAD"):
-        await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+    if not await request.is_reading():
         return
     cookie = visits.enter(request.query) if request.method == "GET" else None
     if request.method == "HEAD":

@@ -12,9 +12,8 @@ from functools import lru_cache, partial
 from typing import Final
 
 from carrel.catalog.access import SCOPE_REASON, ActingAs
-from carrel.catalog.catalog import close_sources
 from carrel.catalog.routes import Found
-from carrel.core.content import takes_long
+from carrel.core.content import close_sources, takes_long
 from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.isotime import clamp
@@ -48,7 +47,6 @@ _NOTHING_HERE: Final = (
 )
 
 _LINES: Final = b"application/x-ndjson"
-_READING: Final = ("GET", "HEAD")
 _NO_BYTES: Final = Range(0, 0)
 
 _WHERE: Final = "a resource is at /{scheme}/…, such as /workspace/README.md"
@@ -70,8 +68,7 @@ class Plain:
 
     async def answer(self, request: Request, otherwise: Otherwise | None = None) -> None:
         """Answer a read, by the path or by `/-/read?uri=`; `otherwise` is asked before a read is refused."""
-        if request.method not in _READING:
-            await _refuse_method(request)
+        if not await request.is_reading():
             return
         try:
             uri = self.uri_of(request)
@@ -108,8 +105,7 @@ class Plain:
 
     async def search(self, request: Request) -> None:
         """Answer a search with JSON; its parameters are those of `carrel://search`."""
-        if request.method not in _READING:
-            await _refuse_method(request)
+        if not await request.is_reading():
             return
         try:
             found = await self._threads.call(request.access, partial(self._search, request.query), owner="search")
@@ -183,13 +179,13 @@ class Plain:
             unfinished.close()
 
     async def _send(self, request: Request, reading: Reading, found: Found, uri: str) -> None:
-        facts = _facts(reading)
+        described = _headers_of(reading)
         if reading.unchanged:
-            await request.reply(304, b"", *facts)
+            await request.reply(304, b"", *described)
             return
         if len(reading.items) != 1 or reading.is_folder:
             # A folder: its children, as in the result of an MCP read.
-            await request.reply(200, jsonrpc.plain(results.read_result(reading, uri, Era.LEGACY)), JSON, *facts)
+            await request.reply(200, jsonrpc.plain(results.read_result(reading, uri, Era.LEGACY)), JSON, *described)
             return
         item = reading.items[0]
         assert isinstance(item, Stored)
@@ -197,7 +193,7 @@ class Plain:
         if reading.error is not None:
             text = (await self._part(request, found, item.source, 0, size)).decode(errors="replace")
             status = wire_errors.plain_status(reading.error)
-            await request.reply(status, jsonrpc.plain({"error": text}), JSON, *facts)
+            await request.reply(status, jsonrpc.plain({"error": text}), JSON, *described)
             return
         status = 200
         start, end = 0, size
@@ -205,13 +201,13 @@ class Plain:
         wanted = _range_of(request, reading, size)
         if wanted == "unsatisfiable":
             beyond = (b"content-range", b"bytes */%d" % size)
-            await request.refuse(416, f"The range is past the end: there are {size} bytes", beyond, *facts)
+            await request.refuse(416, f"The range is past the end: there are {size} bytes", beyond, *described)
             return
         if isinstance(wanted, tuple):
             status, (start, end) = 206, wanted
-            facts = [*facts, (b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size))]
+            described = [*described, (b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size))]
         part = partial(self._part, request, found, item.source)
-        await self._send_bytes(request, status, part, start, end, [kind, (b"accept-ranges", b"bytes"), *facts])
+        await self._send_bytes(request, status, part, start, end, [kind, (b"accept-ranges", b"bytes"), *described])
 
     async def _part(self, request: Request, found: Found, source: Source, start: int, length: int) -> bytes:
         """Read a part of a source: on a worker thread unless that is quick."""
@@ -245,12 +241,10 @@ class Plain:
             await request.write(b"", is_last=True)
 
 
-_SAID_OTHERWISE: Final = frozenset({"encoding", "error", "etag", "last-modified", "length", "start", "status", "total"})
-"""Keys of `_meta` for which HTTP has its own headers."""
-
-
-async def _refuse_method(request: Request) -> None:
-    await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+_SENT_AS_HEADERS: Final = frozenset(
+    {"encoding", "error", "etag", "last-modified", "length", "start", "status", "total"}
+)
+"""Keys of `_meta` that HTTP sends in headers of its own or in the status."""
 
 
 async def refuse(request: Request, error: Failure) -> None:
@@ -281,14 +275,14 @@ def _asked_for(query: str) -> str:
     return asked[0]
 
 
-def _facts(reading: Reading) -> list[Header]:
+def _headers_of(reading: Reading) -> list[Header]:
     """Return the headers that describe a reading."""
-    facts = list(_SAFETY)
+    described = list(_SAFETY)
     if reading.error is None and reading.etag and _is_plain(reading.etag):
-        facts.append((b"etag", f'"{reading.etag}"'.encode()))
+        described.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
-        facts.append((b"last-modified", _http_date(clamp(reading.last_modified_ms) // 1000)))
-    return facts + _remarks(reading)
+        described.append((b"last-modified", _http_date(clamp(reading.last_modified_ms) // 1000)))
+    return described + _meta_headers(reading)
 
 
 @lru_cache(maxsize=1_024)
@@ -296,17 +290,17 @@ def _http_date(unix_s: int) -> bytes:
     return formatdate(unix_s, usegmt=True).encode()
 
 
-def _remarks(reading: Reading) -> list[Header]:
+def _meta_headers(reading: Reading) -> list[Header]:
     """Return what a provider adds to its one item, such as whether it is cut and what comes next, as `carrel-*`."""
     meta = reading.items[0].meta if len(reading.items) == 1 else None
-    remarks = []
+    extra = []
     for key, value in (meta or {}).items():
         prefix, _, name = key.rpartition("/")
-        if prefix == "dev.carrel" and name not in _SAID_OTHERWISE and isinstance(value, (str, int)):
+        if prefix == "dev.carrel" and name not in _SENT_AS_HEADERS and isinstance(value, (str, int)):
             spelled = str(value).lower() if isinstance(value, bool) else str(value)
             if _is_plain(spelled):
-                remarks.append((f"carrel-{name}".encode(), spelled.encode()))
-    return remarks
+                extra.append((f"carrel-{name}".encode(), spelled.encode()))
+    return extra
 
 
 @lru_cache(maxsize=256)

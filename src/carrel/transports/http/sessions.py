@@ -108,13 +108,13 @@ class Sessions:
         return [live for live in self._live.values() if live.name == name]
 
     def touch(self, session: LegacySession) -> None:
-        """Count as use."""
+        """Count as used now, so that other sessions are idle for longer."""
         if session.id in self._live:
             session.used_at = monotonic()
             self._live.move_to_end(session.id)
 
     def end(self, session: LegacySession) -> None:
-        """End one."""
+        """End a session."""
         if self._live.pop(session.id, None) is not None:
             self._owned[session.owner] -= 1
             if not self._owned[session.owner]:
@@ -124,14 +124,14 @@ class Sessions:
         session.end()
 
     def close(self) -> None:
-        """End all."""
+        """End all sessions."""
         while self._live:
             self.end(self._longest_idle())
         if self._timer is not None:
             self._timer.cancel()
 
     def sweep(self) -> None:
-        """End those that were idle for too long."""
+        """End the sessions that were idle for too long."""
         oldest = monotonic() - self._idle_s
         while self._live and self._longest_idle().used_at < oldest:
             self.end(self._longest_idle())

@@ -1,7 +1,8 @@
-"""How a browser is let in by a server of several processes: what one of them gives, all of them accept.
+"""Let a browser in where several processes serve: all of them accept the link and the cookie that one of them made.
 
-Made before the processes are forked, which inherit the key. The link waits in a pipe: the process that reads it has
-used it up for all. A cookie is its own proof, signed with the key, and ends with the server like any other.
+This is created before the processes are forked, so that they inherit the key. The link waits in a pipe: the process
+that reads it has used it up for all. A cookie is its own proof, signed with the key, and ends with the server like any
+other.
 """
 
 import hmac

@@ -1,4 +1,4 @@
-"""How a person's browser is let in: a link that works once, and the cookie that it sets.
+"""Let a person's browser in: by a link that works once, and by the cookie that it sets.
 
 A link dies after its first use or `LINK_S`. The cookie is a random value; the server keeps its hash, until `COOKIE_S`
 have passed or the server ends. Its name holds the port, because browsers share cookies between the ports of a host. It
@@ -41,7 +41,7 @@ class Visits:
         """Return the path and query of a new link that lets its first user in with this access."""
         key = secrets.token_urlsafe(32)
         with self._lock:
-            self._links = _kept(self._links, self._clock(), (_hash(key), access, self._clock() + LINK_S))
+            self._links = _with_unexpired(self._links, self._clock(), (_hash(key), access, self._clock() + LINK_S))
         return f"{OPEN_PATH.decode()}?key={key}"
 
     def enter(self, query: bytes) -> bytes | None:
@@ -69,7 +69,7 @@ class Visits:
             self._links.remove(found)
             value = secrets.token_urlsafe(32)
             access = replace(found[1], expires_at=time() + COOKIE_S)
-            self._cookies = _kept(self._cookies, now, (_hash(value), access, now + COOKIE_S))
+            self._cookies = _with_unexpired(self._cookies, now, (_hash(value), access, now + COOKIE_S))
             return value
 
     def _access_of(self, value: str) -> Access | None:
@@ -110,7 +110,7 @@ def _find(kept: list[tuple[str, Access, float]], value: str, now: float) -> tupl
     return found
 
 
-def _kept(
+def _with_unexpired(
     kept: list[tuple[str, Access, float]], now: float, added: tuple[str, Access, float]
 ) -> list[tuple[str, Access, float]]:
     return [*[one for one in kept if now < one[2]][-_MAX_KEPT:], added]

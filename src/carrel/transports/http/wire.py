@@ -70,16 +70,16 @@ class Wire(HttpToolsProtocol):
     _header_bytes = 0
     _bytes_at_most = 0
     _begun_at = 0.0
-    _rests_since = 0.0
+    _idle_since = 0.0
     _answers_until = 0.0
     _held: "tuple[Request, bytearray] | None" = None
     _refusal_due: tuple[int, str] | None = None
     """A refusal to send after the answers to earlier requests."""
-    _said = b""
+    _collected = b""
     _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
-    _rest: asyncio.TimerHandle | None = None
+    _idle_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open the connection, unless there are too many."""
@@ -93,9 +93,9 @@ class Wire(HttpToolsProtocol):
         oldest = new_connections.enter(self, self.client[0] if self.client else "")
         if isinstance(oldest, Wire):
             oldest.make_room()
-        self._begun_at = self._rests_since = self.loop.time()
+        self._begun_at = self._idle_since = self.loop.time()
         self._deadline = self.loop.call_later(self._may_read_s, self._give_up)
-        self._rest = self.loop.call_later(self._may_idle_s, self._look_if_idle)
+        self._idle_timer = self.loop.call_later(self._may_idle_s, self._look_if_idle)
 
     def make_room(self) -> None:
         """End a connection without an accepted request, to make room for a newer one."""
@@ -127,7 +127,7 @@ class Wire(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timers, and tell all open requests that the client is gone."""
-        for timer in (self._deadline, self._stall, self._rest):
+        for timer in (self._deadline, self._stall, self._idle_timer):
             if timer is not None:
                 timer.cancel()
         self._application.new_connections.leave(self)
@@ -355,21 +355,21 @@ class Wire(HttpToolsProtocol):
 
     def write_soon(self, head: bytes, body: bytes = b"") -> None:
         """Write an answer after everything that arrived at the same time is answered: each write wakes a client."""
-        said = self._said
-        if len(said) + len(head) + len(body) > _MUCH_BYTES:
-            self._said = b""
+        collected = self._collected
+        if len(collected) + len(head) + len(body) > _MUCH_BYTES:
+            self._collected = b""
             if not self.transport.is_closing():
-                self.transport.writelines((said, head, body))  # does not copy them together
+                self.transport.writelines((collected, head, body))  # does not copy them together
             return
-        if not said:
+        if not collected:
             self.loop.call_soon(self.flush)
-        self._said = said + head + body
+        self._collected = collected + head + body
 
     def flush(self) -> None:
         """Write what waits to be written."""
-        said, self._said = self._said, b""
-        if said and not self.transport.is_closing():
-            self.transport.write(said)
+        collected, self._collected = self._collected, b""
+        if collected and not self.transport.is_closing():
+            self.transport.write(collected)
 
     # Between requests
 
@@ -383,14 +383,14 @@ class Wire(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         self.flow.resume_reading()
-        self._rests_since = self.loop.time()
+        self._idle_since = self.loop.time()
 
     def _look_if_idle(self) -> None:
         """Close an idle connection. One timer serves all of its requests."""
         idle_s = self._may_idle_s
-        left = self._rests_since + idle_s - self.loop.time()
+        left = self._idle_since + idle_s - self.loop.time()
         if left > 0 or self._is_reading or not self._is_between:
-            self._rest = self.loop.call_later(max(left, idle_s / 16), self._look_if_idle)
+            self._idle_timer = self.loop.call_later(max(left, idle_s / 16), self._look_if_idle)
         elif self.transport.get_write_buffer_size():
             # The client has not read our last answer.
             self.transport.abort()
