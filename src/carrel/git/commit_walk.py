@@ -33,8 +33,9 @@ class CommitWalk:
             name = heapq.heappop(self._queue)[2]
             self._history.check_time()
             if self._visit(name):
+                commit = self._history.commit(name)  # the time may be up here, and then it is not among the yielded
                 self.place = (self.place[0], self.place[1] + 1)
-                yield self._history.commit(name)
+                yield commit
 
     @property
     def following(self) -> tuple[Id, int] | None:
