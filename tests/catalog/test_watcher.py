@@ -13,7 +13,7 @@ from carrel.catalog.watcher import LIST, UNCHANGED_LIST, Subscription, Watcher
 from carrel.core.errors import BadArgument, NotFound, ProviderError
 from carrel.core.provider import Changes
 from tests.support.memory_provider import Counted, Eventful, Shelf
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, has_thread, until
 
 POLL_S = 0.005
 
@@ -63,11 +63,6 @@ def listen(made: list[Subscription]) -> Listen:
 
 def watcher_of(*shelves: Shelf) -> Watcher:
     return Watcher(Catalog(shelves), POLL_S)
-
-
-def is_asking() -> bool:
-    """Return whether a watcher asks a provider at this moment."""
-    return any(thread.name == "carrel-watch-one" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("kind", [Shelf, Counted, Eventful])
@@ -150,7 +145,7 @@ def test_a_list_change_is_not_lost_to_one_who_begins_to_listen(listen: Listen) -
     shelf = Counted("a", {"1": "one"})
     watcher = Watcher(Catalog([shelf]), poll_s=60.0)
     early = listen(watcher, list_changes=True)
-    until(lambda: shelf.surveys == 2 and not is_asking())  # so the first look at everything is over
+    until(lambda: shelf.surveys == 2 and not has_thread("carrel-watch-one"))  # so the first look at everything is over
     shelf.put("2")
     late = listen(watcher, list_changes=True)
 

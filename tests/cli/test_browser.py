@@ -7,7 +7,7 @@ import pytest
 
 from carrel.cli.browser import browser_command, opener, refuse_remote_browser
 from carrel.core.errors import ConfigError
-from tests.support.waiting import until
+from tests.support.waiting import has_thread, until
 
 LINK = "http://127.0.0.1:8000/-/open?key=abc"
 
@@ -75,6 +75,7 @@ def test_a_browser_that_fails_at_once_leaves_the_link(tmp_path: Path, capfd: pyt
         return LINK in "".join(said)
 
     until(is_said)
+    until(lambda: not has_thread("carrel-browser"))  # it writes to what the test's end closes
     assert "status 3" in "".join(said)
 
 

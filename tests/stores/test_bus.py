@@ -18,7 +18,7 @@ from carrel.core.errors import ConfigError
 from carrel.stores.bus import Bus
 from tests.support.certificates import make_certificate
 from tests.support.nats import NatsServer
-from tests.support.waiting import until
+from tests.support.waiting import has_thread, until
 
 PATIENCE_S = 60.0
 
@@ -231,7 +231,7 @@ def test_a_bus_that_is_closed_stays_closed_and_leaves_no_task(
     bus.close()
     bus.signal()
 
-    assert not any(thread.name == "carrel-bus" for thread in threading.enumerate())
+    assert not has_thread("carrel-bus")
 
 
 # Commands

@@ -32,3 +32,8 @@ def patience_s(seconds: float) -> float:
     processes = os.environ.get("TEST_PROCESSES") or os.environ.get("PYTEST_XDIST_WORKER_COUNT") or "1"
     wanted = max(os.getloadavg()[0], float(processes))
     return seconds * min(max(1.0, wanted / (os.cpu_count() or 1)), 3.0)
+
+
+def has_thread(name: str) -> bool:
+    """Return whether a thread of this name runs."""
+    return any(thread.name == name for thread in threading.enumerate())

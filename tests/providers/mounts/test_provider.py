@@ -39,7 +39,7 @@ from carrel.testing import ProviderContract
 from tests.support.greenhouse import Greenhouse
 from tests.support.greenhouse_contract import GreenhouseFacts
 from tests.support.trusting import trust
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, has_thread, until
 
 ERAS: tuple[EraName, ...] = ("modern", "legacy")
 NOT_FOUND = {"modern": -32602, "legacy": -32002}
@@ -82,7 +82,7 @@ class Below(Mount):
     def wait_until_it_listens(self) -> None:
         """Wait for the thread that watches below: it is none of those on trial."""
         assert self.listens.wait(PATIENCE_S)
-        until(lambda: any(thread.name == "carrel-watch" for thread in threading.enumerate()))
+        until(lambda: has_thread("carrel-watch"))
 
     def close(self) -> None:
         super().close()

@@ -28,7 +28,7 @@ from tests.support.http_asking import (
     run,
 )
 from tests.support.memory_provider import Eventful, Gated, Memory
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, has_thread, until
 
 
 class Keys:
@@ -206,9 +206,7 @@ def test_work_of_a_client_that_left_before_it_began_makes_room() -> None:
                 await arrived(gated)
         async with reading(WORKER_THREADS):
             await asyncio.to_thread(until, lambda: app.threads._waiting.taken > WORKER_THREADS)
-        await asyncio.to_thread(
-            until, lambda: not any(one.name == "carrel-background" for one in threading.enumerate())
-        )
+        await asyncio.to_thread(until, lambda: not has_thread("carrel-background"))
         text = legacy("resources/read", {"uri": "other:///a"})
         reply = await ask(app, "POST", "/mcp", bearing("one"), text)
         assert reply.json["result"]["contents"][0]["text"] == "text"
