@@ -107,6 +107,7 @@ def test_a_bucket_of_google_is_listed_and_read(s3: S3Server, monkeypatch: pytest
         there.fetch("docs/none", 0, 3)
 
 
+@pytest.mark.slow
 def test_a_bucket_of_google_that_is_missing_is_reported(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BucketFault) as fault:
         list(opened(monkeypatch, "gs://missing", s3.url).pages(""))

@@ -626,6 +626,7 @@ def test_the_rest_and_the_list_are_compared_while_changes_of_other_servers_keep_
         shelf.is_busy = False
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_comparison_does_not_grow_with_the_number_of_uris() -> None:
     class Quick(Watcher):
         def _look(self, uri: str, before: str | None) -> str | None:

@@ -34,6 +34,7 @@ SCRIPT = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("start", [OPENED, ANNOUNCED])
 def test_a_signal_that_comes_when_the_address_is_printed_ends_the_server_properly(

@@ -60,6 +60,7 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(tmp_path: Path, words: list[s
     assert len(printed.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_unusable_store_is_the_same_sentence_and_code_as_for_one_server(tmp_path: Path, workers: str) -> None:
     store = {"CARREL_STORE_URL": "postgresql://u:secret-word@127.0.0.1:1/d"}

@@ -39,11 +39,13 @@ def lint(name: str, file: Path) -> tuple[int, str]:
     return done.returncode or int("WARN" in found), found  # an unknown kind is only a warning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compose.yaml", "kubernetes.yaml"])
 def test_a_file_has_no_key_and_no_value_that_its_format_does_not_know(name: str) -> None:
     assert lint(name, DEPLOY / name)[0] == 0, lint(name, DEPLOY / name)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [

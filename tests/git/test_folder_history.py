@@ -170,6 +170,7 @@ def test_a_log_of_a_path_is_that_of_git(tangled: Path) -> None:
         assert log_ids(tangled, "", path) == git(tangled, "log", "--format=%H", "--", path).split(), path
 
 
+@pytest.mark.slow
 def test_a_log_of_a_path_that_takes_too_long_goes_on_where_it_ended(
     tangled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def test_a_hostile_file_takes_bounded_time_and_memory(suffix: str, text: bytes) 
     assert used["memory"] < 1_000_000_000  # half of it is needed at most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [b"def f(a):\n    return a\n" * 10_000, b"a = 1\n" * 900], ids=["long", "short"])
 def test_an_outline_keeps_nothing_of_the_text_in_memory(text: bytes) -> None:
     tracemalloc.start()
