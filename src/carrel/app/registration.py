@@ -87,8 +87,7 @@ def _find_scopes(project: Project) -> str | None:
 
 
 def _find_git(project: Project) -> str | None:
-    found = is_in_git(project.root, project.environment.get("HOME", ""))
-    return "there is a git repository" if found else None
+    return "there is a git repository" if is_in_git(project.root, project.environment.get("HOME", "")) else None
 
 
 def _find_algocline(project: Project) -> str | None:

@@ -47,8 +47,7 @@ def browse(mounted: Iterable[Mounted], request: FlyRequest) -> FlyPage:
             shown.append(pair)
         total += 1
     next_cursor = _seal(request, *shown[-1]) if shown and total > last else None
-    page = Page(tuple(entry for _, entry in shown), next_cursor, ttl_ms=LIST_TTL_MS)
-    return FlyPage(page, total)
+    return FlyPage(Page(tuple(entry for _, entry in shown), next_cursor, ttl_ms=LIST_TTL_MS), total)
 
 
 def next_page(mounted: Iterable[Mounted], parts: tuple[str, ...], limit: int) -> Page:

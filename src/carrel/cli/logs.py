@@ -131,12 +131,7 @@ def logs() -> None:
 @click.argument("file", type=click.File("rb"))
 @click.option("--to", "desk", metavar="URL", required=True, help="The desk. Its token is in CARREL_TOKEN.")
 @click.option("--name", metavar="NAME", help="Name of the log. Default: the file's name.")
-@click.option(
-    "--kind",
-    type=click.Choice(["run", "build"]),
-    default="build",
-    help="Kind of log. Default: build.",
-)
+@click.option("--kind", type=click.Choice(["run", "build"]), default="build", help="Kind of log. Default: build.")
 @click.option("--exit-code", type=click.IntRange(0, 255), help="The exit code of the command that wrote the file.")
 @with_command_options
 @click.pass_obj

@@ -106,5 +106,4 @@ def _as_files(options: CommandOptions, client: Client, path: str) -> list[str]:
 def _nearest(client: Client, uri: str) -> str:
     """Return a question that names URIs which exist and are spelled much like this one."""
     scheme = _scheme(uri)
-    found = suggestions.near(uri, (entry.uri for entry in client.resources(f"{scheme}:")))
-    return suggestions.question(found)
+    return suggestions.question(suggestions.near(uri, (entry.uri for entry in client.resources(f"{scheme}:"))))

@@ -240,8 +240,7 @@ class Client:
         timeout_s = min(PROBE_S, self.timeout_s) if is_probe else self.timeout_s
         try:
             params = client_requests.modern({})
-            result = self._peer.request("server/discover", params, timeout_s, cancels=False)
-            return client_results.discovered(result)
+            return client_results.discovered(self._peer.request("server/discover", params, timeout_s, cancels=False))
         except (RemoteError, ProviderError) as error:
             if isinstance(error, RemoteError) and client_results.names_our_version(error):
                 return client_results.Opening(eras.MODERN_VERSION)

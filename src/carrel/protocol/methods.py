@@ -345,8 +345,7 @@ def _parameter_of(problem: str) -> str:
     if "missing required field `" in problem:
         return problem.split("`")[1]
     if "- at `$." in problem:
-        path = problem.rpartition("- at `$.")[2].rstrip("`")
-        return path.removeprefix("_meta.")
+        return problem.rpartition("- at `$.")[2].rstrip("`").removeprefix("_meta.")
     return "params"
 
 

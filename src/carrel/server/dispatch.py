@@ -303,8 +303,7 @@ class Dispatch:
     def list_tools(self, job: Job) -> bytes:
         if job.call.params.cursor:
             raise BadCursor
-        result = results.tools_result(self.catalog.tools(), LIST_TTL_MS, job.call.era)
-        return jsonrpc.answer(job.call.id, result)
+        return jsonrpc.answer(job.call.id, results.tools_result(self.catalog.tools(), LIST_TTL_MS, job.call.era))
 
     def call_tool(self, job: Job) -> bytes:
         assert job.running is not None

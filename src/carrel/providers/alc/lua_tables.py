@@ -104,8 +104,7 @@ def render(table: Table) -> tuple[dict[str, object], tuple[str, ...]]:
 
 
 def _object(table: Table, path: str, left_out: list[tuple[int, str]]) -> dict[str, object]:
-    values = _values(table, path, left_out)
-    return {str(key): value for key, value in values.items() if value is not None}
+    return {str(key): value for key, value in _values(table, path, left_out).items() if value is not None}
 
 
 def _values(table: Table, path: str, left_out: list[tuple[int, str]]) -> dict[Key, object]:

@@ -73,8 +73,7 @@ class Guide(Provider):
 
     def refusal(self, uri: str, error: RequestError) -> CarrelError:
         """Say why there is no audit record, where a desk has none."""
-        is_missing = isinstance(error, NotFound) and uri.partition("?")[0] == AUDIT
-        return NotFound(uri, _NO_AUDIT) if is_missing else error
+        return NotFound(uri, _NO_AUDIT) if isinstance(error, NotFound) and uri.partition("?")[0] == AUDIT else error
 
     def documents(self) -> Iterator[Document]:
         """Yield nothing: the guide describes what search finds."""

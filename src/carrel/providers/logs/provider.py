@@ -26,16 +26,7 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
-from carrel.core.provider import (
-    Call,
-    Ceiling,
-    Changes,
-    Document,
-    Project,
-    Protection,
-    Provider,
-    Route,
-)
+from carrel.core.provider import Call, Ceiling, Changes, Document, Project, Protection, Provider, Route
 from carrel.core.record import replace
 from carrel.core.store_address import StoreAddress
 from carrel.providers.logs import spool, uris

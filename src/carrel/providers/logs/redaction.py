@@ -79,5 +79,4 @@ class Redactor:
 
 
 def _replace(found: re.Match[str]) -> str:
-    kept = found.groupdict().get("kept")
-    return f"{kept or ''}{MARK}"
+    return (found.groupdict().get("kept") or "") + MARK

@@ -10,11 +10,7 @@ from carrel.providers.logs.spool_lines import json_encoder
 
 Format = Literal["text", "full", "json"]
 
-MIME_TYPES: Final[dict[Format, str]] = {
-    "text": "text/plain",
-    "full": "text/plain",
-    "json": "application/x-ndjson",
-}
+MIME_TYPES: Final[dict[Format, str]] = {"text": "text/plain", "full": "text/plain", "json": "application/x-ndjson"}
 
 
 def render(facts: LogFacts, entries: Iterable[LogEntry], form: Format, *, is_whole: bool, has_own: bool) -> str:

@@ -210,8 +210,7 @@ def as_failure(given: Any) -> Failure | None:
         return None
     if is_dataclass(given) and [field.name for field in fields(given)] != ["message"]:
         return None  # a record that happens to have a message
-    line = " ".join(_text(message, "message").split())
-    return Failure(echo(line[:MAX_FAILURE]))
+    return Failure(echo(" ".join(_text(message, "message").split())[:MAX_FAILURE]))
 
 
 def _item(one: Any, read: str, is_ours: Callable[[str], bool]) -> Item:

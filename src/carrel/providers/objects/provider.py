@@ -192,8 +192,7 @@ class ObjectProvider(Gateway):
 
     def claims(self) -> Sequence[Route]:
         """Return a route for each listed URI, also while the list fails."""
-        known = self._lists.known.resources
-        return [Route(one.uri, self.read, one.name, one.mime_type) for one in known]
+        return [Route(one.uri, self.read, one.name, one.mime_type) for one in self._lists.known.resources]
 
     def on_reroute(self, again: Callable[[], None]) -> None:
         """Call `again` after the lists changed."""

@@ -159,8 +159,7 @@ class Sage(Provider):
         """Return an error as a text, or raise it."""
         candidates = {"dev.carrel/candidates": list(error.candidates)} if error.candidates else None
         if self._errors == "text":
-            text = Text(error.message, "text/plain", meta=candidates)
-            return Reading((text,), error=error.kind, meta=candidates)
+            return Reading((Text(error.message, "text/plain", meta=candidates),), error=error.kind, meta=candidates)
         if error.kind == "not_found":
             raise NotFound(uri, error.message, data=candidates)
         if error.kind == "invalid":

@@ -182,5 +182,4 @@ def _checkpoint_texts(one: Checkpoint, stem: str) -> tuple[Texts, str]:
 
 
 def _failure_texts(one: FailureRecord, stem: str) -> tuple[Texts, str]:
-    keywords = " ".join(one.keywords)
-    return (_id_words(one.id or stem), one.approach, one.why_failed, keywords, one.learned), one.added
+    return (_id_words(one.id or stem), one.approach, one.why_failed, " ".join(one.keywords), one.learned), one.added

@@ -129,8 +129,7 @@ def check_description(text: str | None) -> str | None:
 
 def without_controls(text: str, *, is_title: bool) -> str:
     """Return the text with U+FFFD for each character that is not allowed."""
-    unfit = _NOT_IN_TITLE if is_title else _NOT_IN_DESCRIPTION
-    return re.sub(unfit, "\N{REPLACEMENT CHARACTER}", text)
+    return re.sub(_NOT_IN_TITLE if is_title else _NOT_IN_DESCRIPTION, "\N{REPLACEMENT CHARACTER}", text)
 
 
 def check_status(text: str) -> str:

@@ -67,5 +67,4 @@ def _explain_found(tree: Tree, listing: Listing, found: FoundFile) -> list[str]:
     if opened.is_folder:
         return [*lines, "Served: a folder; a read returns its children."]
     lines.append(size_sentence(opened.stat.st_size, tree.sniff(opened).kind.encoding))
-    is_listed = listing.listed(found.segments) is not None
-    return [*lines, "Served and listed." if is_listed else "Served, but not listed."]
+    return [*lines, "Served and listed." if listing.listed(found.segments) is not None else "Served, but not listed."]

@@ -133,9 +133,7 @@ def _follow_tree(report: "Report", ready: threading.Event, *, is_polling: bool =
             begin()
             ready.set()
         named = {path: change is not Change.modified for change, path in sorted(batch, reverse=True)}
-        report.take(
-            {tuple(path[len(below) :].split("/")): named[path] for path in named if path.startswith(below)},
-        )
+        report.take({tuple(path[len(below) :].split("/")): named[path] for path in named if path.startswith(below)})
 
 
 class Report:
