@@ -9,8 +9,9 @@ import pytest
 
 from carrel.app import registration
 from carrel.cli import main
-from carrel.core.errors import ConfigError
+from carrel.core.errors import ConfigError, ProviderError
 from carrel.core.version import __version__
+from carrel.providers.logs import Logs
 from tests.support.command_line import Ran, Run
 from tests.support.sage_folder import lay_out
 
@@ -242,6 +243,29 @@ def test_that_flutter_is_missing_is_said_where_people_look(
     (project / "pubspec.yaml").write_text("name: app\n", encoding="utf-8")
     shown = " ".join(run(*words).out.split())
     assert f"{said}; install it, or set executable in [flutter]" in shown
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(ProviderError("Permission denied"), "Permission denied"), (ValueError("no"), "Internal error")]
+)
+def test_the_overview_names_a_provider_that_fails_and_hides_no_other(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Logs, "entries", fail)
+    monkeypatch.setattr(Logs, "health", fail)
+    ran, shown = run(), json.loads(run("--json").out)
+
+    assert ran.code == 0
+    rows = {line.partition("\t")[0]: line for line in ran.out.splitlines()}
+    reason = f"output of runs and builds; its list failed: {told}"
+    assert (rows["logs"], rows["workspace"]) == (f"logs\t\tfailed: {reason}", "workspace\t2\tfiles of this folder")
+    assert f"! logs: its health is unknown: {told}\n" in ran.out
+    assert shown["providers"][-1]["entries"] == 2
+    [logs] = [one for one in shown["providers"] if one["name"] == "logs"]
+    assert logs == {"name": "logs", "state": "failed", "reason": reason, "entries": None, "hasMore": False}
 
 
 def many(count: int, *, has_more: bool = False) -> dict[str, object]:

@@ -4,13 +4,17 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Sequence
+from itertools import islice, starmap
 from typing import Final
 
-from carrel.app.app import Desk
+from carrel.app.app import Choice, Desk
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
+from carrel.core.errors import CarrelError
+from carrel.core.faults import attempt
+from carrel.core.provider import Provider
+from carrel.core.record import replace
 
 COUNT_AT_MOST: Final = 10_000
 
@@ -18,12 +22,12 @@ COUNT_AT_MOST: Final = 10_000
 def show(options: CommandOptions) -> None:
     """Print the overview."""
     with options.desk(prints_notes=True) as desk:
-        counts = _counts(desk)
+        counted = _counted(desk)
         if options.is_json:
-            _print_json(desk, counts)
+            _print_json(desk, counted)
             return
         output.print_lines(f"[bold]Served for {output.escape(desk.config.root)}[/]", "")
-        output.print_table(("provider", "entries", "reason"), _rows(desk, counts), plain_columns=3)
+        output.print_table(("provider", "entries", "reason"), starmap(_row, counted), plain_columns=3)
         for note in _notes(desk):
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
@@ -44,7 +48,10 @@ def _notes(desk: Desk) -> list[str]:
     """Return problems and omissions: those of the configuration, then those of each provider."""
     notes = [*desk.notes, *desk.config.elsewhere()]
     for mounted in desk.catalog.mounted:
-        health = mounted.provider.health()
+        try:
+            health = attempt(f"the health of {mounted.provider.name}", mounted.provider.health)
+        except CarrelError as error:
+            health = {"problems": [f"its health is unknown: {error}"]}
         for value in (health.get("problems"), health.get("left_out")):
             found = value if isinstance(value, list | tuple) else ()
             notes += [f"{mounted.provider.name}: {note}" for note in found if note not in desk.notes]
@@ -60,29 +67,32 @@ def _program() -> list[str]:
     return [ours] if os.access(ours, os.X_OK) else [sys.executable, "-P", "-m", "carrel"]
 
 
-def _counts(desk: Desk) -> dict[str, int]:
-    """Return the number of entries of each provider; `COUNT_AT_MOST + 1` means more than `COUNT_AT_MOST`."""
-    return {
-        mounted.provider.name: sum(1 for _ in islice(mounted.provider.entries(), COUNT_AT_MOST + 1))
-        for mounted in desk.catalog.mounted
-    }
+def _counted(desk: Desk) -> list[tuple[Choice, int | None]]:
+    """Return each choice and the number of its entries, up to one more than `COUNT_AT_MOST`; None if its list fails."""
+    providers = {mounted.provider.name: mounted.provider for mounted in desk.catalog.mounted}
+    return [_count(choice, providers.get(choice.name)) for choice in desk.choices]
 
 
-def _rows(desk: Desk, counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
-    rows = []
-    for choice in desk.choices:
-        count = counts.get(choice.name)
-        entries = "" if count is None else f"over {COUNT_AT_MOST}" if count > COUNT_AT_MOST else str(count)
-        state = choice.why if choice.state == "served" else f"{choice.state}: {choice.why}"
-        rows.append((choice.name, entries, state))
-    return rows
+def _count(choice: Choice, provider: Provider | None) -> tuple[Choice, int | None]:
+    if provider is None:
+        return choice, None
+    try:
+        return choice, attempt(
+            f"the list of {choice.name}", lambda: sum(1 for _ in islice(provider.entries(), COUNT_AT_MOST + 1))
+        )
+    except CarrelError as error:  # one that fails does not hide the others
+        return replace(choice, state="failed", why=f"{choice.why}; its list failed: {error}"), None
 
 
-def _print_json(desk: Desk, counts: Mapping[str, int]) -> None:
+def _row(choice: Choice, count: int | None) -> tuple[str, str, str]:
+    entries = "" if count is None else f"over {COUNT_AT_MOST}" if count > COUNT_AT_MOST else str(count)
+    return choice.name, entries, choice.why if choice.state == "served" else f"{choice.state}: {choice.why}"
+
+
+def _print_json(desk: Desk, counted: Sequence[tuple[Choice, int | None]]) -> None:
     providers = []
-    for choice in desk.choices:
-        count = counts.get(choice.name)
-        provider = {"name": choice.name, "state": choice.state, "reason": choice.why}
+    for choice, count in counted:
         shown = None if count is None else min(count, COUNT_AT_MOST)
-        providers.append({**provider, "entries": shown, "hasMore": count is not None and count > COUNT_AT_MOST})
+        row = {"name": choice.name, "state": choice.state, "reason": choice.why}
+        providers.append({**row, "entries": shown, "hasMore": shown != count})
     output.print_json({"root": desk.config.root, "providers": providers, "notes": _notes(desk)})

@@ -43,6 +43,13 @@ class Hanging(Shelf):
         return super().entries(after)
 
 
+class Unlisted(Shelf):
+    """A Shelf whose list fails."""
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        raise ValueError("/srv/secret")
+
+
 class Faulty(Shelf):
     """A Shelf that cannot tell how it is."""
 
@@ -123,6 +130,18 @@ def test_the_catalogue_of_a_provider_that_hangs_says_that_there_may_be_more(
 
     assert [(one["name"], one["entries"], one["moreEntries"]) for one in counted] == [
         ("hung", 0, True),
+        ("fine", 1, False),
+    ]
+
+
+def test_a_provider_whose_list_fails_is_named_and_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = desk(monkeypatch, Unlisted("broken"), Hanging("fine"), max_listed=1)
+    guide, counted = text_of(catalog, "carrel://guide"), json.loads(text_of(catalog, "carrel://catalog"))["providers"]
+
+    assert "- broken: its list failed; see the server's log\n" in guide
+    assert "- `fine:///1`\n" in guide
+    assert [(one["name"], one["entries"], one["moreEntries"]) for one in counted] == [
+        ("broken", 0, False),
         ("fine", 1, False),
     ]
 

@@ -20,6 +20,7 @@ class GuideSection(Value, frozen=True):
     heading: str
     templates: tuple[Row, ...] = ()
     examples: tuple[Row, ...] = ()
+    is_unlisted: bool = False
 
     def render(self, examples: int, templates: int, description: int) -> str:
         """Return the section with at most this many examples and templates, and descriptions of this length."""

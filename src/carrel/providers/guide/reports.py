@@ -4,10 +4,10 @@ Imported when one of them is read, so that a server starts without it.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from carrel.catalog.catalog import Catalog
@@ -33,6 +33,7 @@ EXAMPLES: Final = 3
 _TITLE_LENGTH: Final = 60
 _LATE: Final = "does not answer"
 _FAILED: Final = "failed to report its health; see the server's log"
+_UNLISTED: Final = "its list failed; see the server's log"
 _LIST: Final = "the list"
 _PROJECT: Final = "the project"
 MAX_TOKENS: Final = 900
@@ -88,7 +89,8 @@ class Reports:
         facts = survey.facts()
         left_out = [f"{name}: {rule}" for name, found in health.items() for rule in _sentences(found, "left_out")]
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
-        late = [f"{name}: {_LATE}" for name in self._late_among(others, sections)]
+        late = [f"{one.provider.name}: {_LATE}" for one in others if one.provider.name not in sections]
+        late += [f"{name}: {_UNLISTED}" for name, one in sections.items() if one is None or one.is_unlisted]
         # They may name a stranger's files: keep each on one line.
         notes = list(dict.fromkeys(map(printable_line, [*self._problems(health), *late, *left_out, *elsewhere])))
         project = ["".join(f"- {line}\n" for line in facts.lines)] if facts.lines else []
@@ -151,14 +153,11 @@ class Reports:
         """Return the answers that arrive in time, by provider name; None for a provider that fails."""
         return self._calls.ask({one.provider.name: partial(_unless_broken, ask, one) for one in providers})
 
-    def _late_among(self, providers: Sequence[Mounted], answered: Mapping[str, object]) -> list[str]:
-        return [one.provider.name for one in providers if one.provider.name not in answered]
-
     def _health(self) -> dict[str, Mapping[str, object]]:
         """Return the health of every provider, by name."""
         visible = self._catalog.visible()
         reporting = [one for one in visible if "health" in one.overrides]
-        answered = self._ask(reporting, _health)
+        answered = self._ask(reporting, lambda one: dict(one.provider.health()))
         health: dict[str, Mapping[str, object]] = {one.provider.name: {} for one in visible}
         for name in (one.provider.name for one in reporting):
             answer = answered.get(name)
@@ -190,9 +189,18 @@ class Reports:
 
     def _counts(self, providers: Sequence[Mounted]) -> dict[str, tuple[int, bool]]:
         """Return the number of entries of each provider, counted for a limited time, and whether there are more."""
-        tallies = {one.provider.name: _Tally(one) for one in providers}
-        self._calls.ask({name: tally.count for name, tally in tallies.items()})
-        return {name: (min(tally.counted, COUNT_AT_MOST), tally.is_more) for name, tally in tallies.items()}
+        counted: Counter[str] = Counter()
+
+        def count(mounted: Mounted) -> None:
+            for _ in islice(mounted.provider.entries(), COUNT_AT_MOST + 1):
+                counted[mounted.provider.name] += 1
+
+        ended = self._ask(providers, count)
+        numbers = {one.provider.name: counted[one.provider.name] for one in providers}
+        return {
+            name: (min(number, COUNT_AT_MOST), name not in ended or number > COUNT_AT_MOST)
+            for name, number in numbers.items()
+        }
 
     def _others(self) -> list[Mounted]:
         others = (mounted for mounted in self._catalog.visible() if mounted.provider.name != "guide")
@@ -209,32 +217,14 @@ class Reports:
         from carrel.providers.guide.pages import GuideSection  # as above
 
         templates = [(f"`{one.uri_template}`", one.description or one.title or one.name) for one in mounted.templates()]
-        examples = [(f"`{entry.uri}`", entry.description or entry.title) for entry in self._first(mounted, EXAMPLES)]
-        return GuideSection(_heading(mounted), tuple(templates), tuple(examples))
-
-    def _first(self, mounted: Mounted, limit: int) -> list[Resource]:
-        """Return the most useful entries of a provider."""
-        found: list[Resource] = []
-        with suppress(CarrelError):
-            for group in groups_of(mounted):
-                found += islice(group, limit - len(found))
-        return found
+        first = _unless_broken(_first, mounted)
+        examples = [(f"`{entry.uri}`", entry.description or entry.title) for entry in first or ()]
+        return GuideSection(_heading(mounted), tuple(templates), tuple(examples), is_unlisted=first is None)
 
 
-class _Tally:
-    """A count of one provider's entries that can be read while counting goes on."""
-
-    def __init__(self, mounted: Mounted) -> None:
-        self._mounted = mounted
-        self.counted = 0
-        self.is_more = True
-
-    def count(self) -> None:
-        """Count the entries; stop one past the maximum, or when the list fails."""
-        with suppress(CarrelError):
-            for _ in islice(self._mounted.provider.entries(), COUNT_AT_MOST + 1):
-                self.counted += 1
-        self.is_more = self.counted > COUNT_AT_MOST
+def _first(mounted: Mounted) -> list[Resource]:
+    """Return the most useful entries of a provider."""
+    return list(islice(chain.from_iterable(groups_of(mounted)), EXAMPLES))
 
 
 def _overview(providers: list[Mounted]) -> str:
@@ -246,10 +236,6 @@ def _overview(providers: list[Mounted]) -> str:
 
 def _heading(mounted: Mounted) -> str:
     return f"## `{mounted.provider.schemes[0]}://` {mounted.provider.summary}".rstrip()
-
-
-def _health(mounted: Mounted) -> Mapping[str, object]:
-    return dict(mounted.provider.health())
 
 
 def _sentences(facts: Mapping[str, object], key: str) -> list[str]:
