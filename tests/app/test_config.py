@@ -5,6 +5,7 @@ import errno
 import functools
 import os
 import re
+import shlex
 from collections.abc import Callable
 from os.path import relpath
 from pathlib import Path
@@ -124,6 +125,44 @@ def test_data_near_the_root_that_is_not_served_is_reported_with_the_command_that
             "to serve them: carrel serve --project mobile"
         ),
     ]
+
+
+def test_the_command_for_data_in_a_subfolder_can_be_pasted_into_a_shell(project: Path, home: Path) -> None:
+    name = "my app's \u00e4 $HOME"
+    (project / ".git").mkdir()
+    write(project / name / ".sage/system/objective.md", "")
+
+    [note] = load(project, home).elsewhere()
+    assert shlex.split(note.partition(": ")[2]) == ["carrel", "serve", "--project", name]
+
+
+def test_packages_in_a_subfolder_are_reported_unless_others_are_in_use(project: Path, home: Path) -> None:
+    (project / ".git").mkdir()
+    write(project / "tools/alc.toml", "")
+    loaded = load(project, home)
+
+    assert loaded.elsewhere() == [
+        "tools/alc.toml (algocline packages) is not served here; to serve it: carrel serve --project tools"
+    ]
+    with contextlib.chdir(project / "tools"):  # the provider looks here first
+        assert loaded.elsewhere() == []
+    write(project.parent / "alc.toml", "")
+    assert load(project, home).elsewhere() == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "data"),
+    [(".sage.dir", ".sage/x"), (".scopes.db", ".carrel/scopes.db"), (".alc.project_root", "alc.toml")],
+)
+def test_data_that_a_setting_names_is_served_wherever_it_lies(
+    project: Path, home: Path, setting: str, data: str
+) -> None:
+    (project / ".git").mkdir()
+    write(project / "app" / data, "")
+    _, section, key = setting.split(".")
+
+    assert len(load(project, home).elsewhere()) == 1
+    assert load(project, home, (section, key, f"app/{data.partition('/x')[0]}")).elsewhere() == []
 
 
 def test_memory_in_a_home_is_served_without_serving_the_home(home: Path) -> None:

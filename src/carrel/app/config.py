@@ -177,7 +177,8 @@ class Config:
 
     def elsewhere(self) -> list[str]:
         """Look for data near the project that is not served, and return a note for each place."""
-        return project.elsewhere(self.root, self.environment)
+        given = {f"{section}.{key}" for section, settings in self.sections.items() for key in settings}
+        return project.elsewhere(self.root, self.environment, given)
 
     def http(self) -> HttpSettings:
         """Return the section `[http]`: who may connect."""
@@ -260,10 +261,7 @@ class Config:
 
 def section_names() -> tuple[str, ...]:
     """Return the names of the sections with fixed names."""
-    return (
-        *_FIXED,
-        *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)),
-    )
+    return (*_FIXED, *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)))
 
 
 def sections_in_use(config: Config) -> tuple[str, ...]:
@@ -278,8 +276,7 @@ def section_schema(section: str, where: str) -> Schema:
         return schema.schema_of(registration.load(fixed) if isinstance(fixed, str) else fixed)
     for known in registration.BUILT_IN:
         if known.name == section:
-            keys = schema.schema_of(known.load())
-            return {name: key for name, key in keys.items() if name not in known.sections}
+            return {name: key for name, key in schema.schema_of(known.load()).items() if name not in known.sections}
         if section in known.sections:
             return schema.section_schema(schema.schema_of(known.load())[section].kind)
     table, _, name = section.partition(".")

@@ -7,14 +7,14 @@ into a folder such as `/tmp`. A home folder, or `/`, is a root only if its setti
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from itertools import islice
 from typing import Final
 
 from carrel.core.errors import ConfigError
 from carrel.core.hashing import sha256
 from carrel.core.record import Value
-from carrel.files.marks import upwards
+from carrel.files.marks import find_mark, upwards, working_folder
 from carrel.files.sandbox import belongs_here
 
 FILE_NAME: Final = "carrel.toml"
@@ -27,12 +27,13 @@ MAX_SUBFOLDERS: Final = 200
 MAX_NOTES: Final = 5
 
 _DATA: Final = {
-    ".sage": "memory",
-    os.path.join(".carrel", "scopes.db"): "tasks",
-    "pubspec.yaml": "a Flutter project",
-    FILE_NAME: "settings",
+    ".sage": ("memory", "sage.dir"),
+    os.path.join(".carrel", "scopes.db"): ("tasks", "scopes.db"),
+    "pubspec.yaml": ("a Flutter project", ""),
+    "alc.toml": ("algocline packages", "alc.project_root"),
+    FILE_NAME: ("settings", ""),
 }
-"""Data that is worth a note if it lies in a folder above the root or directly below it."""
+"""Data worth a note in a folder above the root or directly below it, and the setting that names its place."""
 _FOREIGN: Final = "it belongs to another user"
 _FOREIGN_FOLDER: Final = "its folder belongs to another user"
 _LEAVES_FOLDER: Final = "it is a link out of its folder"
@@ -80,14 +81,22 @@ def _relative(passed_over: list[tuple[str, str]], root: str) -> tuple[str, ...]:
     return tuple(f"{os.path.relpath(path, root)} is not used: {why}" for path, why in passed_over)
 
 
-def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
-    """Return a note for each folder above the root or directly below it whose data is not served."""
+def elsewhere(root: str, environment: Mapping[str, str], given: Container[str] = ()) -> list[str]:
+    """Return a note for each folder above the root or directly below it whose data is not served.
+
+    Data whose place is one of the settings `given` is served from there.
+    """
+    import shlex  # not at the start of a server
+
     home = _home(environment)
-    missing = {name: what for name, what in _DATA.items() if not os.path.lexists(os.path.join(root, name))}
+    named = ((name, what) for name, (what, setting) in _DATA.items() if setting not in given)
+    missing = {name: what for name, what in named if not os.path.lexists(os.path.join(root, name))}
+    if find_mark(working_folder(root), "alc.toml", root).folder is not None:
+        missing.pop("alc.toml", None)  # that one is in use, wherever it lies
     notes = []
     for folder in (*list(upwards(root))[1:], *_subfolders(root)):
         way = os.path.relpath(folder, root)
-        command = f"carrel serve --project {way}"
+        command = f"carrel serve --project {shlex.quote(way)}"
         wanted = missing
         if _is_home_or_top(folder, home):  # serve its memory without its files
             command = "carrel serve --set sage.dir=~/.sage"

@@ -226,7 +226,7 @@ def project_variable(setup: Setup) -> Iterator[Finding]:
 @check(
     "project",
     "data-elsewhere",
-    "memory, tasks, a Flutter project or settings lie in a folder above the project or below it",
+    "memory, tasks, packages, a Flutter project or settings lie in a folder above the project or below it",
     "serve that folder: the finding has the command",
 )
 def data_elsewhere(setup: Setup) -> Iterator[Finding]:
