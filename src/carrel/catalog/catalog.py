@@ -491,9 +491,10 @@ class Catalog:
         return any(tool.name == name for provider in patient for tool in provider.tools())
 
     def instructions(self) -> str:
-        """Return the instructions of all providers that the caller may read."""
-        whole = (mounted.provider for mounted in self.mounted if access.may_see_all(mounted.provider.schemes))
-        parts = (provider.instructions() for provider in whole)
+        """Return the instructions of all providers that the caller may read, the server's own first: hosts cut."""
+        whole = (mounted for mounted in self.mounted if access.may_see_all(mounted.provider.schemes))
+        in_order = sorted(whole, key=lambda mounted: "carrel" not in mounted.provider.schemes)
+        parts = (mounted.provider.instructions() for mounted in in_order)
         return "\n\n".join(part for part in parts if part)
 
 

@@ -35,6 +35,9 @@ HOSTS: Final = (
     Host("@cline/core", "3.0", 7_999, "middle", 7_000),
     Host("continue-cli-client", "1.5", 65_536, "never", 45_000),
 )
+INSTRUCTIONS_LENGTH: Final = 2_048
+"""Characters, as JavaScript counts them, of a server's instructions that Claude Code keeps."""
+LEFT_OUT: Final = "\n(The rest is left out, because this host cuts here. Read carrel://guide.)"
 ANSWER_LENGTH: Final = 20_000
 """Maximum length of an answer for an unknown host."""
 
@@ -46,8 +49,16 @@ LONG_RESULTS: Final = {"anthropic/maxResultSizeChars": 500_000}
 
 def answer_length(client: str) -> int:
     """Return the maximum length of an answer, in bytes of JSON, for a host with this client name."""
-    known = (host.answer for host in HOSTS if client.startswith(host.client))
-    return next(known, ANSWER_LENGTH)
+    return next((host.answer for host in HOSTS if client.startswith(host.client)), ANSWER_LENGTH)
+
+
+def fit_instructions(text: str, client: str) -> str:
+    """Return a server's instructions; for a host that cuts them, cut between two words, with a note."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    if not client.startswith("claude-code") or len(units) <= INSTRUCTIONS_LENGTH * 2:
+        return text
+    kept = units[: (INSTRUCTIONS_LENGTH - len(LEFT_OUT)) * 2].decode("utf-16-le", "ignore")
+    return kept.rsplit(None, 1)[0] + LEFT_OUT
 
 
 def length_in_json(text: str) -> int:

@@ -26,6 +26,7 @@ from carrel.core.errors import (
     UnknownScheme,
 )
 from carrel.core.faults import attempt
+from carrel.core.hosts import fit_instructions
 from carrel.core.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS, OPENING_DEADLINE_S
 from carrel.core.model import Page
 from carrel.core.record import replace
@@ -374,7 +375,8 @@ class Connection:
         if job.call.method == "initialize":
             self._version = eras.negotiate(job.call.params.protocol_version)
             self._client = methods.client_name(job.call.params.client_info)
-        instructions = late_instructions or self._catalog.instructions()
+        client = methods.client_name(job.call.params.meta.client_info) or self._client
+        instructions = late_instructions or fit_instructions(self._catalog.instructions(), client)
         if job.call.method == "initialize" and self._version is not None:
             return jsonrpc.answer(job.call.id, results.initialize_result(self._version, declared, instructions))
         return jsonrpc.answer(job.call.id, results.discover_result(declared, instructions))

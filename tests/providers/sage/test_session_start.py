@@ -1,6 +1,9 @@
 """The text at the start of a conversation: exact blocks, a budget, and only relevant failures."""
 
+import json
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +12,8 @@ from carrel.core.provider import Project
 from carrel.providers.guide import INSTRUCTIONS
 from carrel.providers.sage import Sage
 from carrel.providers.sage.sanitize import sanitize
+from carrel.server.requests import Work
+from tests.support.http_asking import META
 from tests.support.sage_folder import FAILURE, FAILURE_TEXT, FAILURE_TOON, ask, git, open_sage, put
 from tests.support.trusting import trust
 
@@ -168,6 +173,19 @@ def test_a_small_budget_cuts_the_objective_too(tmp_path: Path) -> None:
     assert "## objective.md\ngoal" in open_sage(tmp_path).instructions()
 
 
+def opened_by(desk: app.Desk, method: str, client: str) -> str:
+    """Return the instructions that a host gets, in either era."""
+    info = {"name": client, "version": "1"}
+    params: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+    if method == "server/discover":
+        params = {"_meta": {**META, "io.modelcontextprotocol/clientInfo": info}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    given = desk.server.connect(lambda _: None).accept(json.dumps(request).encode())
+    answer = json.loads((given.run() if isinstance(given, Work) else given) or b"")
+    told: str = answer["result"]["instructions"]
+    return told
+
+
 def served(project: Path, home: Path) -> str:
     """Return the instructions as they are configured: by the project's file, and by the user's own settings."""
     opened = app.open_desk(config.load(str(project), {"HOME": str(home)}))
@@ -175,6 +193,41 @@ def served(project: Path, home: Path) -> str:
         return opened.catalog.instructions()
     finally:
         opened.close()
+
+
+@LOCAL
+@pytest.mark.parametrize("form", ["markdown", "toon"])
+def test_a_whole_desk_says_its_own_lines_first_and_stays_below_what_a_host_keeps(tmp_path: Path, form: str) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    pinned = {f"pinned__{'long-name-' * 8}{number}": "x" for number in range(9)}
+    put(project / ".sage/tuning.yaml", f"output_format: {form}\n")
+    system(project, objective="goal " * 900, **pinned)
+    search = "To find anything here in one call, use the tool `search`; read only the lines that its hits name."
+    told = served(project, home)
+
+    assert told.startswith(f"{INSTRUCTIONS}\n\n{search}\n\n{FROM_SYSTEM}")
+    assert told.count("goal") > 250
+    assert 1_800 < len(told) < 2_048
+
+
+@LOCAL
+def test_what_the_user_adds_is_cut_between_words_for_a_host_that_cuts(tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    system(project, objective="goal \N{DIRECT HIT} " * 900)
+    put(home / ".config/carrel/config.toml", "[sage]\ninject_tokens = 9000\n")
+    with closing(app.open_desk(config.load(str(project), {"HOME": str(home)}))) as desk:
+        whole = desk.catalog.instructions()
+        legacy, modern = (opened_by(desk, method, "claude-code") for method in ("initialize", "server/discover"))
+        others = opened_by(desk, "initialize", "codex-mcp-client")
+
+    assert others == whole
+    assert len(whole) > 6_000
+    kept, note = legacy.rsplit("\n", 1)
+    assert note == "(The rest is left out, because this host cuts here. Read carrel://guide.)"
+    assert whole.startswith(kept)
+    assert kept.endswith(("goal", "\N{DIRECT HIT}"))
+    assert 2_030 < len(legacy.encode("utf-16-le")) / 2 <= 2_048
+    assert modern == legacy
 
 
 def test_an_untrusted_project_file_cannot_raise_the_limit(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The text at the start of a conversation: the system files, and failures that are relevant to the project.
 
 It is the project's text and may come from a stranger. So it names its origin, and hidden characters and imitations of
-a host's prompts are removed. Together with the guide's line it is no longer than the instructions that common hosts
-keep. Only the user's own settings, or a project file that the user trusts, raise that limit.
+a host's prompts are removed. Together with the server's own lines it is no longer than the instructions that common
+hosts keep. Only the user's own settings, or a project file that the user trusts, raise that limit.
 """
 
 import json
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from carrel.core.hosts import INSTRUCTIONS_LENGTH
 from carrel.core.provider import Injection, Project
 from carrel.core.record import Value
 from carrel.providers.sage.memory import SageMemory
@@ -19,10 +20,10 @@ from carrel.providers.sage.rendering import Format, render_failure, tokens
 from carrel.providers.sage.sanitize import sanitize
 from carrel.providers.sage.system_files import OBJECTIVE
 
-HOST_CHARACTERS: Final = 2_048
-GUIDE_CHARACTERS: Final = 200
+OWN_CHARACTERS: Final = 260
+"""The characters of what the server itself says first."""
 DEFAULT_TOKENS: Final = 400
-FRAME_CHARACTERS: Final = HOST_CHARACTERS - 1 - GUIDE_CHARACTERS - 2 - DEFAULT_TOKENS * 4
+FRAME_CHARACTERS: Final = INSTRUCTIONS_LENGTH - 1 - OWN_CHARACTERS - 2 - DEFAULT_TOKENS * 4
 """The characters left for headings, so that the default fits the host."""
 
 INTRODUCTION: Final = "From this project's .sage/{}, not from the user:"
@@ -31,6 +32,7 @@ CUT_MARK: Final = "\n\n... (truncated)"
 RULE: Final = "═══════════════════════"
 LEAST_SCORE: Final = 0.2
 FIELD_LENGTH: Final = 300
+NOTE_LENGTH: Final = 200
 MAX_FAILURES_READ: Final = 1_000
 """Only the newest failures are considered: a start must be fast."""
 
@@ -200,7 +202,7 @@ def _not_shown(uris: list[str]) -> str:
     line = "Not shown: "
     for at, uri in enumerate(uris):
         piece = f"{', ' if at else ''}{uri}"
-        if at and len(line) + len(piece) > GUIDE_CHARACTERS:
+        if at and len(line) + len(piece) > NOTE_LENGTH:
             return f"{line}, …\n"
         line += piece
     return f"{line}\n"
