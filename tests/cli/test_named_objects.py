@@ -5,13 +5,17 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 
 from carrel.cli.named_objects import object_flag, positional_flag, with_flags
 from carrel.cli.serve import parse
 from carrel.core.errors import ConfigError
+from carrel.providers.objects.loading import find
 from tests.support.command_line import Ran, Run
+from tests.support.waiting import PATIENCE_S
 
 GARDEN = '''
 from carrel import Shelf
@@ -32,6 +36,7 @@ def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     folder.mkdir()
     (folder / "README.md").write_text("# A\n", encoding="utf-8")
     (folder / "code").mkdir()
+    (folder / "my code").mkdir()
     (folder / "code/garden.py").write_text(GARDEN, encoding="utf-8")
     (folder / "code/beds.py").write_text("BEDS = {'north': 41.5, 'south': 12.0}\n", encoding="utf-8")
     monkeypatch.chdir(folder)
@@ -84,7 +89,7 @@ def test_several_files_and_a_module_are_served_side_by_side(run: Run, project: P
         ("x = 1\n", 'broken.py has no shelf; write shelf = Shelf("NAME"), or name an object: broken.py:thing'),
         (
             "from carrel import Shelf\na = Shelf('a')\nb = Shelf('b')\n",
-            "broken.py has several shelves; name one: broken.py:a",
+            "broken.py has several shelves; name each: broken.py:a, broken.py:b",
         ),
         (
             "from carrel import Shelf\nshelf = Shelf('a')\n@shelf.resource('a://{x}')\ndef f(): ...\n",
@@ -112,6 +117,39 @@ def test_an_attribute_of_a_file_may_be_any_object(run: Run, project: Path, caplo
     assert "two.py has no attribute c" in caplog.text
 
 
+def test_several_objects_of_one_file_are_served_side_by_side(run: Run, project: Path) -> None:
+    (project / "two.py").write_text(
+        "from carrel import Shelf\na = Shelf('a')\nb = Shelf('b')\n"
+        "a.resource('a://a', name='a')(lambda: 'A')\nb.resource('b://b', name='b')(lambda: 'B')\n",
+        encoding="utf-8",
+    )
+    both = ("--with", "two.py:a", "--with", "two.py:b")
+
+    assert run("cat", "a://a", *both) == Ran(0, "A", "")
+    assert run("cat", "b://b", *both) == Ran(0, "B", "")
+
+
+def test_an_object_waits_until_another_one_has_run_their_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = SimpleNamespace(began=Event(), go=Event())
+    monkeypatch.setitem(sys.modules, "gate", gate)
+    (project / "two.py").write_text("import gate\na = 1\ngate.began.set()\ngate.go.wait(60)\nb = 2\n", encoding="utf-8")
+    found: dict[str, object] = {}
+
+    def load(name: str) -> None:
+        found[name] = find(f"{project}/two.py:{name}")
+
+    first, second = Thread(target=load, args=("a",)), Thread(target=load, args=("b",))
+
+    first.start()
+    assert gate.began.wait(PATIENCE_S)
+    second.start()
+    second.join(0.2)  # it would end here if it took the half of the file that has run
+    gate.go.set()
+    first.join(PATIENCE_S)
+    second.join(PATIENCE_S)
+    assert found == {"a": 1, "b": 2}
+
+
 def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Run, project: Path) -> None:
     (project / "carrel.toml").write_text("[objects.garden]\nimport = 'code/garden.py'\n", encoding="utf-8")
     untrusted = run("cat", "garden://beds/north")
@@ -130,6 +168,7 @@ def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Run, proje
         (("serve", "--with", "garden"), "--with garden: give a Python file (garden.py) or an object (module:name)"),
         (("serve", "none.py"), "none.py: no such file"),
         (("serve", "code"), "code is a folder; to serve a folder: carrel serve --project code"),
+        (("serve", "my code"), "my code is a folder; to serve a folder: carrel serve --project 'my code'"),
         (
             ("serve", "garden"),
             "unexpected argument 'garden'; serve takes Python files (garden.py) and objects (module:name)",

@@ -37,7 +37,9 @@ def object_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
 def positional_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     """Return the setting for a word without an option; raise ConfigError if it names no file and no object."""
     if os.path.isdir(text):
-        raise ConfigError(f"{text} is a folder; to serve a folder: carrel serve --project {text}")
+        from shlex import quote  # only on failure
+
+        raise ConfigError(f"{text} is a folder; to serve a folder: carrel serve --project {quote(text)}")
     if not _is_file_or_object(text):
         raise ConfigError(
             f"unexpected argument {text!r}; serve takes Python files (garden.py) and objects (module:name)"

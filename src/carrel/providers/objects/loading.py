@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +24,9 @@ from carrel.providers.objects.settings import split_target
 from carrel.providers.objects.shelf import Shelf
 
 GROUP = "carrel.providers"
+
+_running: dict[str, Lock] = {}
+"""Held while a file is run, by the name of its module."""
 
 
 class Unloadable(CarrelError):
@@ -90,26 +94,25 @@ def _find_in_file(path: str, attribute: str) -> Any:
     if len({id(one) for one in shelves.values()}) == 1:
         return next(iter(shelves.values()))
     if shelves:
-        raise Unloadable(f"{name} has several shelves; name one: {name}:{next(iter(shelves))}")
+        raise Unloadable(f"{name} has several shelves; name each: {', '.join(f'{name}:{key}' for key in shelves)}")
     raise Unloadable(f'{name} has no shelf; write shelf = Shelf("NAME"), or name an object: {name}:thing')
 
 
 def _run_file(path: str) -> ModuleType:
-    """Import a file once, under a name that no other module has."""
+    """Import a file once, under a name that no other module has; objects of one file wait for each other."""
     mark = blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
     name = f"carrel_file_{mark}_{os.path.basename(path).removesuffix('.py')}"
-    if name not in sys.modules:
-        spec = spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        _add_to_path(os.path.dirname(path))
-        sys.modules[name] = module
-        with ExitStack() as until_run:
+    with _running.setdefault(name, Lock()), ExitStack() as until_run:
+        if name not in sys.modules:
+            spec = spec_from_file_location(name, path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = sys.modules[name] = module_from_spec(spec)
             until_run.callback(sys.modules.pop, name)
+            _add_to_path(os.path.dirname(path))
             spec.loader.exec_module(module)
             until_run.pop_all()
-    return sys.modules[name]
+        return sys.modules[name]
 
 
 def _reason(error: BaseException, path: str) -> str:
