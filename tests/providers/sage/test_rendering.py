@@ -359,6 +359,11 @@ def test_a_thesis_that_was_saved_on_purpose_may_begin_with_its_confidence() -> N
         ("A.java", "  foo(1);\n  x.foo(2);\n  new foo();\n", "foo", 0),
         ("a.kt", "fun String.shout(): String = this\n", "shout", 1),
         ("a.sh", "foo() {\n", "foo", 1),
+        ("a.lua", "local x = M.open == 1\nM.open = function(a)\n", "M.open", 2),
+        ("a.js", "exports.build = () => 1\n", "build", 1),
+        ("a.js", "  open: function () {\n", "open", 1),
+        ("A.java", "  this.size = size;\n  private int size;\n", "size", 2),
+        ("a.dart", "Widget build(BuildContext context) => Text('x');\n", "build", 1),
     ],
 )
 def test_a_definition_is_found_in_its_language_and_not_in_a_comment(

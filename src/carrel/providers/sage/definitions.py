@@ -56,9 +56,9 @@ def find_definition(text: str, symbol: str, file: str = "") -> int:
     plain = _without_comments(text, _FAMILIES.get(extension, "any"))
     lines = plain.split("\n")
     likely = [at for at, line in enumerate(lines) if name in line and len(line) <= MAX_LINE]
-    forms = _DefinitionForms(name, lines, is_c=extension in _C_ONLY)
-    surest_first = (forms.is_introduced, forms.is_assigned, forms.is_block, forms.has_body, forms.is_declared)
-    return next((at + 1 for defines in surest_first for at in likely if defines(at)), 0)
+    form = _DefinitionForms(name, lines, is_c=extension in _C_ONLY)
+    surest = (form.is_introduced, form.is_assigned, form.is_block, form.has_body, form.is_declared, form.is_member)
+    return next((at + 1 for defines in surest for at in likely if defines(at)), 0)
 
 
 class _DefinitionForms:
@@ -71,6 +71,7 @@ class _DefinitionForms:
         self._introduced = re.compile(rf"{_INTRODUCED}{word}(?!\w)")
         self._macro = re.compile(rf"\s*#\s*define\s+{word}(?!\w)")
         self._assigned = re.compile(rf"\s*{word}\s*(?::[^=]*)?=(?![=>])")
+        self._member = re.compile(rf"\s*(?:(?:\w+\.)+{word}\s*=(?![=>])|{word}:\s*(?:async\s+)?function\b)")
         self._called = re.compile(rf"(?<!\w){word}\(")
         self._typed = re.compile(rf"{_TYPED}(?:\w+::)*~?{word}\s*\(")
         self._bare = re.compile(rf"\s*(?:\w+::)*~?{word}\s*\(")
@@ -101,11 +102,15 @@ class _DefinitionForms:
         return self._after_parameters(at) == "{"
 
     def is_declared(self, at: int) -> bool:
-        """Return whether a type precedes the name, and a value, a `;` or parameters follow it."""
+        """Return whether a type precedes the name, and a value, a `;`, a `=>` or parameters follow it."""
         line = self._lines[at]
         if self._field.match(line) or self._closing.match(line):
             return True
-        return self._typed.match(line) is not None and self._after_parameters(at) == ";"
+        return self._typed.match(line) is not None and self._after_parameters(at) in (";", "=")
+
+    def is_member(self, at: int) -> bool:
+        """Return whether the line assigns a value to the name in a table or an object."""
+        return self._member.match(self._lines[at]) is not None
 
     def _after_parameters(self, at: int) -> str:
         """Return the character after the parameters: `{` before a body, `;` after a declaration; empty if neither."""
