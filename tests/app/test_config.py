@@ -136,6 +136,27 @@ def test_the_command_for_data_in_a_subfolder_can_be_pasted_into_a_shell(project:
     assert shlex.split(note.partition(": ")[2]) == ["carrel", "serve", "--project", name]
 
 
+def test_the_command_for_data_in_a_subfolder_is_meant_from_the_root_or_from_here(project: Path, home: Path) -> None:
+    (project / "app/.sage").mkdir(parents=True)
+    (project / "lib/deep").mkdir(parents=True)
+    loaded = load(project, home)
+
+    def told(folder: Path, *, is_from_here: bool = True) -> str:
+        with contextlib.chdir(folder):
+            [note] = loaded.elsewhere(is_from_here=is_from_here)
+        return note.rpartition(" ")[2]
+
+    assert told(project / "lib/deep") == "../../app"
+    assert told(Path("/")) == relpath(project / "app", "/")
+    assert told(project / "lib/deep", is_from_here=False) == "app"
+    gone = project / "gone"
+    gone.mkdir()
+    with contextlib.chdir(gone):
+        gone.rmdir()
+        [note] = loaded.elsewhere(is_from_here=True)
+    assert note.endswith(f" --project {project}/app")
+
+
 def test_packages_in_a_subfolder_are_reported_unless_others_are_in_use(project: Path, home: Path) -> None:
     (project / ".git").mkdir()
     write(project / "tools/alc.toml", "")

@@ -220,6 +220,18 @@ def test_the_overview_names_a_program_that_starts_from_anywhere(
     assert f"  {program} connect HOST\n" in out
 
 
+def test_the_overview_of_another_folder_names_commands_for_that_folder(
+    run: Run, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "old app/.sage").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    out = run("--project", "library").out
+
+    assert "to serve it: carrel serve --project 'library/old app'\n" in out
+    assert " --project library cat carrel://guide\n" in out
+    assert " --project library connect HOST\n" in out
+
+
 def test_the_overview_in_json(run: Run, project: Path) -> None:
     shown = json.loads(run("--json").out)
 

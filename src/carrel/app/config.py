@@ -175,10 +175,10 @@ class Config:
             *map(str, self.withheld),
         )
 
-    def elsewhere(self) -> list[str]:
-        """Look for data near the project that is not served, and return a note for each place."""
+    def elsewhere(self, *, is_from_here: bool = False) -> list[str]:
+        """Look for data near the project that is not served; return a note for each place, as `project.elsewhere`."""
         given = {f"{section}.{key}" for section, settings in self.sections.items() for key in settings}
-        return project.elsewhere(self.root, self.environment, given)
+        return project.elsewhere(self.root, self.environment, given, is_from_here=is_from_here)
 
     def http(self) -> HttpSettings:
         """Return the section `[http]`: who may connect."""

@@ -81,10 +81,10 @@ def _relative(passed_over: list[tuple[str, str]], root: str) -> tuple[str, ...]:
     return tuple(f"{os.path.relpath(path, root)} is not used: {why}" for path, why in passed_over)
 
 
-def elsewhere(root: str, environment: Mapping[str, str], given: Container[str] = ()) -> list[str]:
+def elsewhere(root: str, environment: Mapping[str, str], given: Container[str], *, is_from_here: bool) -> list[str]:
     """Return a note for each folder above the root or directly below it whose data is not served.
 
-    Data whose place is one of the settings `given` is served from there.
+    Data whose place the settings `given` name is served. The commands are for the root, or for the working folder.
     """
     import shlex  # not at the start of a server
 
@@ -96,7 +96,7 @@ def elsewhere(root: str, environment: Mapping[str, str], given: Container[str] =
     notes = []
     for folder in (*list(upwards(root))[1:], *_subfolders(root)):
         way = os.path.relpath(folder, root)
-        command = f"carrel serve --project {shlex.quote(way)}"
+        command = f"carrel serve --project {shlex.quote(_from_here(folder) if is_from_here else way)}"
         wanted = missing
         if _is_home_or_top(folder, home):  # serve its memory without its files
             command = "carrel serve --set sage.dir=~/.sage"
@@ -106,6 +106,14 @@ def elsewhere(root: str, environment: Mapping[str, str], given: Container[str] =
             verb, pronoun = ("is", "it") if len(found) == 1 else ("are", "them")
             notes.append(f"{' and '.join(found)} {verb} not served here; to serve {pronoun}: {command}")
     return notes[:MAX_NOTES]
+
+
+def _from_here(folder: str) -> str:
+    """Return the shortest path of a folder."""
+    try:
+        return min(os.path.relpath(folder), folder, key=len)
+    except FileNotFoundError:  # the working folder was deleted
+        return folder
 
 
 def _home(environment: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ def show(options: CommandOptions) -> None:
         output.print_table(("provider", "entries", "reason"), starmap(_row, counted), plain_columns=3)
         for note in _notes(desk):
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
-        program = _program()
+        program = [*_program(), *(() if options.project is None else ("--project", options.project))]
         carrel = output.escape(shlex.join(program))
         has_guide = any(mounted.provider.name == "guide" for mounted in desk.catalog.mounted)
         guide = [f"  {carrel} cat carrel://guide"] if has_guide else []
@@ -46,7 +46,7 @@ def show(options: CommandOptions) -> None:
 
 def _notes(desk: Desk) -> list[str]:
     """Return problems and omissions: those of the configuration, then those of each provider."""
-    notes = [*desk.notes, *desk.config.elsewhere()]
+    notes = [*desk.notes, *desk.config.elsewhere(is_from_here=True)]
     for mounted in desk.catalog.mounted:
         try:
             health = attempt(f"the health of {mounted.provider.name}", mounted.provider.health)

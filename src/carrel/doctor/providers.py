@@ -99,7 +99,8 @@ def _missing(one: Registration, config: Config) -> tuple[str, str]:
     if one.reason(Project(config.root, config.environment)) is not None:
         return "", ""
     data = one.missing.removeprefix("this folder has no ")
-    near = next((text for text in config.elsewhere() if re.search(rf"(^|[/ ]){re.escape(data)} \(", text)), "")
+    notes = config.elsewhere(is_from_here=True)
+    near = next((text for text in notes if re.search(rf"(^|[/ ]){re.escape(data)} \(", text)), "")
     if near:
         found, _, command = near.partition(" not served here; to serve ")
         return f"{one.missing}; {found} elsewhere".replace(" is elsewhere", " exists"), command.partition(": ")[2]

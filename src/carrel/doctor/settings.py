@@ -231,7 +231,7 @@ def project_variable(setup: Setup) -> Iterator[Finding]:
 )
 def data_elsewhere(setup: Setup) -> Iterator[Finding]:
     """Yield a note for each folder near the project whose data is not served."""
-    for one in [] if setup.config is None else setup.config.elsewhere():
+    for one in [] if setup.config is None else setup.config.elsewhere(is_from_here=True):
         found, _, command = one.partition("; to serve ")
         yield note(found, command.partition(": ")[2] or None)
 
