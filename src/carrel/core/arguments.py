@@ -292,8 +292,7 @@ def _inlined(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
         for key, value in schema.items()
         if key not in ("$ref", "title", "examples") and value != [] and not (key == "default" and value in ("", None))
     }
-    plain = {key: _inlined_value(key, value, parts) for key, value in kept.items()}
-    return _with_type(plain)
+    return _with_type({key: _inlined_value(key, value, parts) for key, value in kept.items()})
 
 
 def _inlined_value(key: str, value: object, parts: Mapping[str, Schema]) -> object:

@@ -224,11 +224,22 @@ def test_everything_in_a_checkpoint_comes_back(sage: Sage) -> None:
 
 
 def test_ids_that_are_saved_are_cleaned(sage: Sage) -> None:
-    for given, saved in {"test@failure!": "test-failure", "": "unnamed", "!!!": "unnamed", "é" * 3: "unnamed"}.items():
+    for given, saved in {"test@failure!": "test-failure", "": "unnamed", "!!!": "unnamed", "größe": "gr-e"}.items():
         done = data_of(sage, "sage_save_knowledge", id=given, content="c", keywords=["k"])
         assert (done["id"], done["path"]) == (saved, f".sage/knowledge/global/{saved}.md")
     long = data_of(sage, "sage_save_knowledge", knowledge_id="a" * 300, content="c", keywords=["k"], skill="My skill")
     assert long["path"] == f".sage/knowledge/skills/My-skill/{'a' * 100}.md"
+
+
+def test_an_id_in_other_letters_replaces_no_item_by_chance(sage: Sage) -> None:
+    first = data_of(sage, "sage_save_knowledge", id="知識", content="one", keywords=["k"])
+    told, _ = error_of(sage, "sage_save_knowledge", id="記憶", content="two", keywords=["k"])
+
+    assert first["id"] == "unnamed"
+    assert told == "Invalid id: only A-Z, a-z, 0-9, _ and - are kept, and unnamed exists; to replace it, give that id"
+    assert "one" in read(sage, "sage://knowledge/unnamed")
+    data_of(sage, "sage_save_knowledge", id="unnamed", content="two", keywords=["k"])
+    assert "two" in read(sage, "sage://knowledge/unnamed")
 
 
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -132,6 +132,8 @@ class SageWriter:
         skill = clean_id(given.skill) if given.skill else ""
         segments = ("skills", skill) if skill else ("global",)
         name = clean_id(given.id)
+        if not given.id.isascii() and name in self._memory.knowledge.items():  # it may be another item
+            raise invalid("id", f"only A-Z, a-z, 0-9, _ and - are kept, and {name} exists; to replace it, give that id")
         links = tuple(CodeLink(one.chunk_id, one.relation, one.note) for one in given.code_links)
         item = KnowledgeItem(
             name,

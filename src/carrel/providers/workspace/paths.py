@@ -129,8 +129,7 @@ def canonical(root: str, segments: Segments | list[str]) -> str:
 
 def prefix_of(root: str, folder: Segments = ()) -> str:
     """Return the beginning of all URIs below a folder."""
-    top = f"{EVERY}@{root}/" if root else MAIN
-    return top + "".join([f"{quote(name)}/" for name in folder])
+    return (f"{EVERY}@{root}/" if root else MAIN) + "".join([f"{quote(name)}/" for name in folder])
 
 
 def split_typed(value: str) -> tuple[str, str]:
