@@ -220,6 +220,14 @@ def test_the_overview_names_a_program_that_starts_from_anywhere(
     assert f"  {program} connect HOST\n" in out
 
 
+def test_the_overview_survives_a_health_that_is_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Logs, "health", lambda _: None)
+    ran = run()
+
+    assert ran.code == 0
+    assert "! logs: its health is unknown: Internal error\n" in ran.out
+
+
 def test_the_overview_of_another_folder_names_commands_for_that_folder(
     run: Run, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

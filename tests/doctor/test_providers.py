@@ -1,6 +1,8 @@
 """Faults of providers: wanted ones that have no data, mounts that hang, objects that do not import."""
 
 import sys
+from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +10,9 @@ from carrel.app import registration
 from carrel.core.errors import ProviderError
 from carrel.doctor import providers, settings
 from carrel.doctor.checks import Check
+from carrel.providers.objects import ObjectProvider
 from tests.support.doctor import Ward
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("check", providers.CHECKS, ids=lambda one: one.id)
@@ -148,6 +152,48 @@ def test_an_object_that_raises_while_it_is_imported_is_a_problem(ward: Ward, mon
         assert "ZeroDivisionError" in ward.one(providers.object_import).message
     finally:
         sys.modules.pop("broken_by_test", None)
+
+
+UNLISTED = """
+import gate
+from carrel import Provider, Route
+
+gate.asked.wait(60)
+
+class Unlisted(Provider):
+    name, schemes = "x", ("x",)
+
+    def routes(self):
+        return [Route("x://{name}", self.read)]
+
+    def read(self, name):
+        return name
+
+    def entries(self, after=""):
+        raise PermissionError("/srv/secret")
+"""
+
+
+def test_an_object_that_is_a_provider_is_a_problem_if_its_list_fails(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = SimpleNamespace(asked=Event())
+    monkeypatch.setitem(sys.modules, "gate", gate)
+    ward.write(ward.home / "lib/unlisted_by_test.py", UNLISTED)
+    ward.write(ward.user_file, "[objects.x]\nimport = 'unlisted_by_test:Unlisted'\nstart_timeout_s = 60\n")
+    monkeypatch.syspath_prepend(str(ward.home / "lib"))
+    wait = ObjectProvider.wait
+
+    def wait_from_now_on(provider: ObjectProvider, timeout_s: float) -> bool:
+        if timeout_s > 0:  # the doctor asks, while it loads
+            gate.asked.set()
+        return wait(provider, timeout_s)
+
+    monkeypatch.setattr(ObjectProvider, "wait", wait_from_now_on)
+    ward.patience_s = PATIENCE_S
+
+    found = {one.message: one.state for one in ward.find(providers.provider)}
+    assert found["x: Internal error"] == "problem"
 
 
 CLASHING = """

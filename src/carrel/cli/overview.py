@@ -49,7 +49,7 @@ def _notes(desk: Desk) -> list[str]:
     notes = [*desk.notes, *desk.config.elsewhere(is_from_here=True)]
     for mounted in desk.catalog.mounted:
         try:
-            health = attempt(f"the health of {mounted.provider.name}", mounted.provider.health)
+            health = attempt(f"the health of {mounted.provider.name}", lambda one: dict(one.health()), mounted.provider)
         except CarrelError as error:
             health = {"problems": [f"its health is unknown: {error}"]}
         for value in (health.get("problems"), health.get("left_out")):

@@ -53,18 +53,21 @@ def ask_all(desk: Desk, patience_s: float) -> dict[str, ProviderAnswer]:
     """Return the answer of each served provider, by name."""
     served = {one.name for one in desk.choices if one.state in ("served", "failed")}
     providers = {one.provider.name: one.provider for one in desk.catalog.mounted if one.provider.name in served}
-    calls = {name: _asking(provider, patience_s) for name, provider in providers.items()}
+    calls = {name: _asking(desk, provider, patience_s) for name, provider in providers.items()}
     answers = BoundedCalls("doctor", patience_s + _SPARE_S).ask(calls)
     return {name: answers.get(name, ProviderAnswer(is_late=True)) for name in providers}
 
 
-def _asking(provider: Provider, patience_s: float) -> Callable[[], ProviderAnswer]:
+def _asking(desk: Desk, first: Provider, patience_s: float) -> Callable[[], ProviderAnswer]:
+    name = first.name
+
     def ask() -> ProviderAnswer:
-        if isinstance(provider, Gateway) and not provider.wait(patience_s):
+        if isinstance(first, Gateway) and not first.wait(patience_s):
             return ProviderAnswer(is_late=True)
-        name = provider.name
+        # An object that is a provider has taken the gateway's place by now.
+        provider = next((one.provider for one in desk.catalog.mounted if one.provider.name == name), first)
         try:
-            health = attempt(f"health of {name}", provider.health)
+            health = attempt(f"health of {name}", lambda: dict(provider.health()))
             entry = attempt(f"entries of {name}", lambda: next(iter(provider.entries()), None))
         except CarrelError as error:
             return ProviderAnswer(error=str(error))

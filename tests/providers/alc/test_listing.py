@@ -553,7 +553,7 @@ def test_a_provider_is_asked_as_often_as_it_wants(full: Home) -> None:
 def test_results_that_only_relaxed_ids_show_are_counted(full: Home) -> None:
     for name in ("plan_solve_1", "ab_mcts_2", "x", "compare_a_b_1_vs_c_2"):
         full.write(f"evals/{name}.json", "{}")
-    note = '2 eval results are not served: strategies with _ in their names need eval_ids = "relaxed" in [alc]'
+    note = 'eval results that are not served: 2; strategies with _ in their names need eval_ids = "relaxed" in [alc]'
 
     assert full.provider().health() == {"problems": [note]}
     assert full.provider(eval_ids="relaxed").health() == {"problems": []}

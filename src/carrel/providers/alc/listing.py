@@ -83,7 +83,7 @@ class AlcListing:
             return []
         names = (name for name in self._layout.ids("eval") if not is_eval_id(name, "strict"))
         count = sum(is_eval_id(name, "relaxed") for name in names)
-        return [f"{count} eval results are not served: {RELAX}"] if count else []
+        return [f"eval results that are not served: {count}; {RELAX}"] if count else []
 
     def _targets(self, variants: Mapping[str, AlcFolder]) -> Iterator[AlcTarget]:
         """Yield everything that may be listed, without checking that the packages exist."""
