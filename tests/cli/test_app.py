@@ -220,6 +220,30 @@ def test_the_overview_names_a_program_that_starts_from_anywhere(
     assert f"  {program} connect HOST\n" in out
 
 
+def test_a_folder_that_may_not_be_read_is_named_in_the_overview_and_the_guide(
+    run: Run, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = (project / ".sage/system", project / ".git", tmp_path / "home/.algocline")
+    for folder in folders:
+        folder.mkdir(parents=True)
+        folder.chmod(0)
+    # Root may read them all the same.
+    monkeypatch.setattr("os.access", lambda path, _: bool(Path(path).stat().st_mode & 0o777))
+    told = (
+        "sage: .sage/system cannot be read: permission denied",
+        "git: .git cannot be read: permission denied",
+        "alc: ../home/.algocline cannot be read: permission denied",
+    )
+    try:
+        overview, guide = run().out.splitlines(), run("cat", "carrel://guide").out
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+
+    assert {f"! {line}" for line in told} <= set(overview)
+    assert all(f"- {line}\n" in guide for line in told)
+
+
 def test_the_overview_survives_a_health_that_is_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Logs, "health", lambda _: None)
     ran = run()

@@ -17,6 +17,13 @@ from carrel.files.sandbox import Forbidden, Outside, Root
 from carrel.files.secrets import DenyList
 
 
+def unreadable(root: str, *places: str) -> list[str]:
+    """Return a sentence about each folder, relative to `root`, that this user may not read."""
+    found = (os.path.join(root, place) for place in places)
+    refused = (place for place in found if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK))
+    return [f"{os.path.relpath(place, root)} cannot be read: permission denied" for place in refused]
+
+
 class DataFolder:
     """The data folder of a provider. `path` is for messages and comparison; it is never opened."""
 

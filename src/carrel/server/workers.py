@@ -186,8 +186,7 @@ class Workers:
 
     def _ready(self) -> int:
         """Return how many pieces of work could begin now."""
-        rows = self._waiting.items()
-        return sum(min(len(queue), WORKER_THREADS - self._running[owner]) for owner, queue in rows)
+        return sum(min(len(queue), WORKER_THREADS - self._running[owner]) for owner, queue in self._waiting.items())
 
     def _next(self) -> tuple[Work, Take]:
         """Return, of all work that could begin now, the piece that has waited longest."""

@@ -41,8 +41,7 @@ def _read_long(raw: bytes, opening: re.Match[bytes]) -> str:
     closing = b"]" + opening[1] + b"]"
     if not raw.endswith(closing) or len(raw) < len(opening[0]) + len(closing):
         raise NotALiteral
-    inner = _LINE_END.sub(b"\n", raw[opening.end() : -len(closing)])
-    return inner.removeprefix(b"\n").decode("utf-8", "replace")
+    return _LINE_END.sub(b"\n", raw[opening.end() : -len(closing)]).removeprefix(b"\n").decode("utf-8", "replace")
 
 
 def _unescape(found: re.Match[bytes]) -> bytes:

@@ -14,7 +14,7 @@ or `?log` returns the history of one path.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from carrel.core.model import Resource, Unread
+from carrel.core.model import Meta, Resource, Unread
 from carrel.core.provider import Document, DocumentChanges, Project, Provider, Route
 
 if TYPE_CHECKING:
@@ -97,6 +97,12 @@ class GitHistory(Provider):
     def read_status(self, **query: str) -> Unread:
         """Return the files that differ from the last commit."""
         return Unread(lambda: self._answers().status(query))
+
+    def health(self) -> Meta:
+        """Return why the repository cannot be read."""
+        from carrel.files.data_folder import unreadable  # not at the start
+
+        return {"problems": unreadable(self._project.root, ".git")}
 
     def _answers(self) -> "Answers":
         from carrel.providers.git.answers import Answers  # only if somebody asks

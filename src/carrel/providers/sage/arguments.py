@@ -206,8 +206,7 @@ def invalid(name: str, why: str) -> SageError:
 
 def clean(text: str) -> str:
     """Return a text that a file can hold: without NUL, with LF line ends, in valid UTF-8."""
-    plain = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
-    return plain.encode(errors="replace").decode()
+    return text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n").encode(errors="replace").decode()
 
 
 def needed(name: str, value: str, limit: int) -> str:

@@ -17,6 +17,7 @@ from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.core.model import Meta, Reading, Resource, Text, Tool, ToolResult
 from carrel.core.provider import Call, Ceiling, DocumentChanges, Injection, Place, Project, Provider, Route, ToolLevel
 from carrel.core.record import Value, replace
+from carrel.files.data_folder import unreadable
 from carrel.files.sandbox import SETTLED_NS
 from carrel.providers.sage.folders import FOLDERS, walk
 from carrel.providers.sage.listing import SageListing
@@ -230,12 +231,13 @@ class Sage(Provider):
         return SessionText(self._project, self.memory, *self._inject).text()
 
     def health(self) -> Meta:
-        """Return the files that cannot be read, as many as are found in a short time."""
-        problems: list[str] = []
+        """Return what cannot be read: folders, and as many files as are found in a short time."""
         try:
             self.memory.refresh()
         except ProviderError as error:
             return {"folder": False, "problems": [error.message]}
+        home = self.memory.home.path
+        problems = unreadable(self._project.root, home, *(f"{home}/{name}" for name in FOLDERS))
         deadline = monotonic() + HEALTH_S
         for path, reason in self.listing.unlisted(with_hidden=False):
             if len(problems) >= HEALTH_PROBLEMS or monotonic() > deadline:
