@@ -197,6 +197,19 @@ def test_memory_in_a_home_is_served_without_serving_the_home(home: Path) -> None
     ]
 
 
+@pytest.mark.parametrize("text", ['["a b", "c,d"]', ' ["a b",\n "c,d"] '])
+def test_a_list_may_be_written_as_in_a_file(project: Path, home: Path, text: str) -> None:
+    assert load(project, home, ("workspace", "deny", text)).values("workspace") == {"deny": ["a b", "c,d"]}
+    assert load(project, home, CARREL_WORKSPACE_DENY=text).values("workspace") == {"deny": ["a b", "c,d"]}
+    assert load(project, home, ("workspace", "deny", "[ab]*, c d")).values("workspace") == {"deny": ["[ab]*", "c d"]}
+
+
+@pytest.mark.parametrize("text", ["[a, b]", '["a" "b"]', "{}"])
+def test_a_list_that_is_written_half_as_in_a_file_is_refused(project: Path, home: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="expected an array of strings"):
+        load(project, home, ("workspace", "deny", text))
+
+
 def test_data_of_which_the_root_has_its_own_is_not_reported(project: Path, home: Path) -> None:
     write(project / ".sage/system/objective.md", "")
     write(project / "app/.sage/system/objective.md", "")

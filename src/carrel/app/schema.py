@@ -210,20 +210,24 @@ def from_text(kind: object, text: str, where: str) -> object:
     return check(kind, text, where)
 
 
+_BOOLEANS: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+
+
 def _candidates(text: str) -> list[object]:
     """Return the values a text may mean, text first."""
     found: list[object] = [text]
-    lowered = text.strip().lower()
-    if lowered in ("true", "yes", "on", "1"):
-        found.append(True)
-    if lowered in ("false", "no", "off", "0"):
-        found.append(False)
+    plain = text.strip()
+    if plain.lower() in _BOOLEANS:
+        found.append(_BOOLEANS[plain.lower()])
     for number in (int, float):
-        try:
+        with suppress(ValueError):
             found.append(number(text))
-        except ValueError:
-            continue
-    found.append([part.strip() for part in text.split(",") if part.strip()])
+    if plain[:1] + plain[-1:] not in ("[]", "{}"):
+        return [*found, [part.strip() for part in text.split(",") if part.strip()]]
+    from carrel.core import toml  # few lists are written as in a file
+
+    with suppress(ValueError):
+        found.append(toml.loads(f"value = {text}")["value"])
     return found
 
 

@@ -54,8 +54,7 @@ class ProjectCode:
             return ResolvedLink(link, file, 0, "not checked")
         text = self.read(file)
         line = find_definition(text, symbol, file) if text is not None and symbol else 0
-        is_found = text is not None and (line or not symbol)
-        return ResolvedLink(link, file, line, "ok" if is_found else "not found")
+        return ResolvedLink(link, file, line, "ok" if text is not None and (line or not symbol) else "not found")
 
     def fingerprint(self, item: KnowledgeItem) -> str:
         """Return a token that changes when a link or its target may have changed; git's history is not walked."""

@@ -64,8 +64,7 @@ def time_of(text: str) -> int | None:
     """Return an ISO time in milliseconds, or None; a time without a zone counts as UTC."""
     try:
         moment = datetime.fromisoformat(text)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1000)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
 

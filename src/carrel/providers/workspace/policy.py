@@ -77,8 +77,7 @@ class FolderRules(Value, frozen=True):
 
         A refused folder that only leads to allowed files still shows only those.
         """
-        is_same = self.verdict is OPEN or bool(self.verdict.reason)
-        return self if is_same else replace(self, verdict=OPEN)
+        return self if self.verdict is OPEN or self.verdict.reason else replace(self, verdict=OPEN)
 
 
 RulesByFolder = dict[Segments, FolderRules]
