@@ -60,6 +60,21 @@ def test_an_unknown_scheme_is_refused_with_the_nearest_one(desk: Catalog) -> Non
         Search(desk, None).search(SearchRequest("garden", scheme="WORKSPACE"))
 
 
+@pytest.mark.parametrize("place", ["./my notes/", "my notes", "workspace:///my notes/"])
+def test_a_folder_in_place_of_a_scheme_is_refused_with_the_filter_that_works(
+    desk: Catalog, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "my notes").mkdir()
+    (tmp_path / "my notes/old.md").write_text("garden\n", encoding="utf-8")
+    search = Search(desk, None)
+    with pytest.raises(BadArgument) as caught:
+        search.search(SearchRequest("garden", scheme=place))
+
+    word = 'path:"my notes"'
+    assert f"(to search in a folder or file, write {word} in the query)" in str(caught.value)
+    assert found(search, f"garden {word}") == ["workspace:///my%20notes/old.md"]
+
+
 def test_a_caller_finds_only_what_may_be_read(desk: Catalog) -> None:
     search = Search(desk, None)
 
