@@ -239,6 +239,17 @@ def test_python_objects_are_served_too(run: Run, home: Path) -> None:
 
 
 @pytest.mark.usefixtures("proved")
+def test_an_object_of_a_file_is_named_so_that_every_folder_starts_it(run: Run, home: Path) -> None:
+    (home / "library/my shelf.py").write_text("", encoding="utf-8")
+    words = ("--with", "my shelf.py:one", "--with", "pkg.shelf:two", "--with", "my shelf.py:three")
+
+    assert run("codex", *words, "--yes").code == 0
+    file = f"{home}/library/my shelf.py"
+    written = (home / ".codex/config.toml").read_text("utf-8")
+    assert f'args = ["serve", "{file}:one", "pkg.shelf:two", "{file}:three"]' in written
+
+
+@pytest.mark.usefixtures("proved")
 def test_a_host_without_a_file_says_where_to_paste(run: Run) -> None:
     ran = run("ai-assistant")
 

@@ -11,6 +11,7 @@ from carrel.cli import exit_codes, output
 from carrel.cli.completion import complete_hosts, script_of
 from carrel.cli.context import CommandOptions
 from carrel.cli.failures import say
+from carrel.cli.named_objects import parts_of
 from carrel.cli.options import with_debug, with_json, with_objects
 from carrel.connect import changes, shell, splice
 from carrel.connect.detection import FoundHost, found_hosts
@@ -70,7 +71,7 @@ def connect(
         raise click.UsageError("use --project or --user, not both")
     scope: Scope | None = "project" if is_projects else "user" if is_users else None
     around = surroundings(options.project or os.getcwd())
-    objects = tuple(os.path.abspath(one) if os.path.exists(one) else one for one in options.objects)
+    objects = tuple(map(_from_anywhere, options.objects))
     wanted = ConnectOptions(scope, url, is_removal, is_agreed, options.is_json, around, objects)
     if not hosts:
         return _show(around, is_json=options.is_json)
@@ -83,6 +84,12 @@ def connect(
     if options.is_json:
         output.print_json(results)
     return exit_codes.DONE if all(result["state"] in ("connected", "removed", "none") for result in results) else 1
+
+
+def _from_anywhere(text: str) -> str:
+    """Return a Python file or object in a form that a host can start in any folder."""
+    file = parts_of(text)[0]
+    return os.path.abspath(file) + text[len(file) :] if file else text
 
 
 def _unknown(name: str) -> str:

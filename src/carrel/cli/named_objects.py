@@ -23,7 +23,7 @@ def object_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     A file is relative to the working folder. The name is made from the file or the thing, and differs from those of
     the providers in Carrel and in `flags`.
     """
-    file, thing = _parts(text)
+    file, thing = parts_of(text)
     if file and not os.path.isfile(file):
         raise ConfigError(f"{text}: no such file")
     taken = {*registration.RESERVED, *registration.names()}
@@ -63,10 +63,10 @@ def with_flags(words: Iterable[str]) -> list[Flag]:
 
 
 def _is_file_or_object(text: str) -> bool:
-    return bool(_parts(text)[0]) or ":" in text
+    return bool(parts_of(text)[0]) or ":" in text
 
 
-def _parts(text: str) -> tuple[str, str]:
+def parts_of(text: str) -> tuple[str, str]:
     """Return the file and the thing in it that a word names; no file if it names a module or an entry point."""
     file, _, thing = (text, "", "") if text.endswith(".py") else text.rpartition(":")
     return (file, thing) if file.endswith(".py") else ("", thing)
