@@ -48,8 +48,7 @@ def as_uri(text: str) -> str:
     """Return a URI as it is, without the `@` of a mention; a path as the URI of that file or folder."""
     mentioned = text.removeprefix("@")
     if has_scheme(mentioned):
-        is_file = mentioned[:8].lower() == "file:///"
-        return f"{FILES}:///{mentioned[8:]}" if is_file else mentioned
+        return f"{FILES}:///{mentioned[8:]}" if mentioned[:8].lower() == "file:///" else mentioned
     path, query = _split(text)
     slash = "/" if path.endswith(("/", "/.")) else ""
     plain = normpath(path).lstrip("/") if path else ""

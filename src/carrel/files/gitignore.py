@@ -335,8 +335,7 @@ class Rules:
     @classmethod
     def of(cls, lines: Iterable[str]) -> Self:
         """Return the rules of these lines, given as octets; raise `TooManyPatterns` past a limit."""
-        parsed = (parse(line) for line in lines if line)
-        return cls(one for one in parsed if one is not None)
+        return cls(one for line in lines if line and (one := parse(line)) is not None)
 
     def __len__(self) -> int:
         return len(self._patterns)

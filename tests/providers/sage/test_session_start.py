@@ -154,6 +154,24 @@ def test_a_long_objective_is_cut_and_never_dropped(tmp_path: Path) -> None:
     assert len(f"{INSTRUCTIONS}\n\n{text}") < 2_048
 
 
+@pytest.mark.parametrize("form", ["markdown", "toon"])
+def test_failures_beside_a_long_objective_are_named_if_they_are_relevant(tmp_path: Path, form: str) -> None:
+    put(tmp_path / ".sage/tuning.yaml", f"output_format: {form}\n")
+    system(tmp_path, objective="jwt login " * 300, constraints="c")
+    keywords = {"old": "[jwt, login]", "far": "[kafka]", "new": "[jwt, login]", "a-b.c": "[jwt, login]"}
+    for number, (name, words) in enumerate(keywords.items(), 1):
+        text = FAILURE.replace("jwt-localstorage", name).replace("[jwt, storage]", words)
+        put(tmp_path / f".sage/failures/2026-01-0{number}T00-00-00_{name}.md", text)
+
+    text = open_sage(tmp_path).instructions()
+    assert text.endswith("\n\nNot shown: sage://failure/a-b.c, sage://failure/new, sage://failure/old")
+    assert text.count("jwt login") > 100
+    assert len(text) < 1_785
+    system(tmp_path, objective="jwt login")
+    assert "Not shown" not in open_sage(tmp_path).instructions()
+    assert "sage://failure" not in open_sage(tmp_path, inject_failures=0).instructions()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 4, 60])
 @pytest.mark.parametrize("form", ["markdown", "toon"])

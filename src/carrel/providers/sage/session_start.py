@@ -15,6 +15,7 @@ from carrel.core.hosts import INSTRUCTIONS_LENGTH
 from carrel.core.provider import Injection, Project
 from carrel.core.record import Value
 from carrel.providers.sage.memory import SageMemory
+from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.records import FailureRecord
 from carrel.providers.sage.rendering import Format, render_failure, tokens
 from carrel.providers.sage.sanitize import sanitize
@@ -75,19 +76,22 @@ class SessionText:
         self._room = max(most, DEFAULT_TOKENS) * 4 + FRAME_CHARACTERS
 
     def text(self) -> str:
-        """Return the block of system files and the block of failures, each only if it is not empty."""
+        """Return the block of system files, if there are any, and that of failures, or where they are if none fits."""
         home = self._memory.home
         if not home.exists:
             return ""
-        system = self._system_block() if self._has_system and home.is_within("system") else ""
+        is_wanted = self._has_failures and self._count > 0 and home.is_within("failures")
+        told = self._relevant_failures() if is_wanted else []
+        named = _not_shown([f"sage://failure/{name}" for name, _ in told[: self._count] if is_plain(name)]).rstrip("\n")
+        room = self._room - len(named) - 2
+        system = self._system_block(room) if self._has_system and home.is_within("system") else ""
         gap = ("\n" if system.endswith("\n") else "\n\n") if system else ""
-        room = self._room - len(system) - len(gap)
-        failures = self._failure_block(room) if self._has_failures and home.is_within("failures") else ""
+        failures = self._failure_block(told, self._room - len(system) - len(gap)) or named
         return f"{system}{gap}{failures}" if failures else system
 
     # System files
 
-    def _system_block(self) -> str:
+    def _system_block(self, room: int) -> str:
         files = [
             file.path
             for file in self._memory.system.listed()
@@ -95,7 +99,7 @@ class SessionText:
             if file.first_line and file.path.endswith(".md") and file.path.count("/") <= (file.rank == 2)
         ]
         shown = self._fit(files)
-        while shown and (over := len(self._system_text(shown, files)) - self._room) > 0:
+        while shown and (over := len(self._system_text(shown, files)) - room) > 0:
             last = shown.pop()
             length = len(last.text) - over - (0 if last.is_cut else len(CUT_MARK))
             if length >= SMALLEST_CUT * 4 or (not shown and length > 0):  # the first is cut, never left out
@@ -134,12 +138,12 @@ class SessionText:
 
     # Failures
 
-    def _failure_block(self, room: int) -> str:
+    def _failure_block(self, failures: list[tuple[str, FailureRecord]], room: int) -> str:
         head = f"{INTRODUCTION.format('failures')}\n"
         heading = f"{head}═══ FAILURE MEMORY ═══\n*Relevant past failures to avoid repeating:*\n\n"
         length = len(heading) + len(RULE) if self._form == "markdown" else len(f"{head}# Failures [99]\n\n")
         texts: list[str] = []
-        for name, one in self._relevant_failures() if self._count > 0 else ():
+        for name, one in failures:
             title, approach, why_failed, learned = map(_shorten, (name, one.approach, one.why_failed, one.learned))
             short = FailureRecord(" ".join(title.split()), approach, why_failed, learned)
             text = render_failure(short, "", self._form) + "\n"
