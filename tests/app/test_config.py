@@ -167,6 +167,7 @@ def test_packages_in_a_subfolder_are_reported_unless_others_are_in_use(project: 
     ]
     with contextlib.chdir(project / "tools"):  # the provider looks here first
         assert loaded.elsewhere() == []
+    assert load(project, home, ALC_PROJECT_ROOT="tools").elsewhere() == []
     write(project.parent / "alc.toml", "")
     assert load(project, home).elsewhere() == []
 

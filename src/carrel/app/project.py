@@ -91,7 +91,7 @@ def elsewhere(root: str, environment: Mapping[str, str], given: Container[str], 
     home = _home(environment)
     named = ((name, what) for name, (what, setting) in _DATA.items() if setting not in given)
     missing = {name: what for name, what in named if not os.path.lexists(os.path.join(root, name))}
-    if find_mark(working_folder(root), "alc.toml", root).folder is not None:
+    if environment.get("ALC_PROJECT_ROOT") or find_mark(working_folder(root), "alc.toml", root).folder is not None:
         missing.pop("alc.toml", None)  # that one is in use, wherever it lies
     notes = []
     for folder in (*list(upwards(root))[1:], *_subfolders(root)):
