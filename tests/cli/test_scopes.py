@@ -130,18 +130,35 @@ def test_delete(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_at_a_terminal_a_scope_with_children_comes_with_the_option_that_deletes_them(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (
+            ("delete", "feature-x"),
+            1,
+            ["Error: Scope has 2 children: feature-x", "To delete its descendants too, add --cascade"],
+        ),
+        (
+            ("create", "Ä", "--alias", "ä b"),
+            2,
+            [
+                "Error: Invalid alias: ä b",
+                "An alias begins with a letter, and has 2 to 64 of a-z, 0-9, and single - and _ between them",
+            ],
+        ),
+    ],
+)
+def test_at_a_terminal_an_error_comes_with_what_to_do(
+    project: Path, words: tuple[str, ...], code: int, told: list[str]
+) -> None:
     outer, inner = pty.openpty()
-    command = [sys.executable, "-m", "carrel", "scopes", "--project", str(project), "delete", "feature-x"]
+    command = [sys.executable, "-m", "carrel", "scopes", "--project", str(project), *words]
     ran = subprocess.run(command, stderr=inner, check=False)
     os.close(inner)
     shown = os.read(outer, 65_536).decode().splitlines()
     os.close(outer)
 
-    assert (ran.returncode, shown) == (
-        1,
-        ["Error: Scope has 2 children: feature-x", "To delete its descendants too, add --cascade"],
-    )
+    assert (ran.returncode, shown) == (code, told)
 
 
 def test_wrong_usage_is_reported_as_every_error_of_scopes(run: Run) -> None:

@@ -32,7 +32,10 @@ _READING: Final = ("show", "list", "tree", "alias list", "export")
 _WORDS: Final = "carrel.scopes.words"
 
 
-_ADVICE: Final[dict[str, str]] = {"HAS_CHILDREN": "To delete its descendants too, add --cascade"}
+_ADVICE: Final[dict[str, str]] = {
+    "HAS_CHILDREN": "To delete its descendants too, add --cascade",
+    "INVALID_ALIAS": "An alias begins with a letter, and has 2 to 64 of a-z, 0-9, and single - and _ between them",
+}
 """A second line for people at a terminal, by error code."""
 
 

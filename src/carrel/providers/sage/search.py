@@ -86,8 +86,7 @@ class SageSearch:
     def _find_in_files(self, kind: str, query: str) -> list[RecordHit]:
         """Find without an index, as where SQLite has no FTS5."""
         states, read = self._records(kind)
-        records = ((key, record) for key in states if (record := read(key)) is not None)
-        return find_parts(records, query, WEIGHTS)
+        return find_parts(((key, record) for key in states if (record := read(key)) is not None), query, WEIGHTS)
 
     def close(self) -> None:
         """Close the index."""

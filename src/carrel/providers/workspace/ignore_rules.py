@@ -168,8 +168,7 @@ def compile_text(data: bytes) -> Rules | TooManyPatterns:
 
 def lines_of(data: bytes) -> list[str]:
     """Return the lines of an ignore file's bytes, as octets."""
-    text = data.decode("latin-1").removeprefix("\xef\xbb\xbf")
-    return [line.removesuffix("\r") for line in text.split("\n")]
+    return [line.removesuffix("\r") for line in data.decode("latin-1").removeprefix("\xef\xbb\xbf").split("\n")]
 
 
 def _excess_of(chain: Chain) -> str:
