@@ -18,7 +18,7 @@ from carrel.core.errors import BadArgument, NotFound, RequestError, UnknownSchem
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import FOLDER_TYPE, Reading, Resource, Template, Text, Unread
+from carrel.core.model import FOLDER_TYPE, Reading, Template, Text, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
@@ -122,7 +122,7 @@ class Found(Value, frozen=True):
             from carrel.outline.views import Viewed, show
 
             mime_type = "" if self.route is None else self.route.mime_type
-            shows = None if self.check is None else _is_listed
+            shows = None if self.check is None else lambda entry: access.may_list(entry.uri, entry.target)
             viewed = Viewed(replace(self, view=None).read, mime_type, self.mounted.provider, shows)
             return Unread(partial(show, self.view, viewed))
         if condition is not None and self.mounted.gateway is not None:
@@ -141,10 +141,6 @@ class Found(Value, frozen=True):
             with suppress(NotFound):
                 return mounted.provider.read_unmatched(self.uri)
         return (self.mounted, *self.others)[-1].provider.read_unmatched(self.uri)
-
-
-def _is_listed(entry: Resource) -> bool:
-    return access.may_list(entry.uri, entry.target)
 
 
 def _checked(

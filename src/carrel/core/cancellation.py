@@ -12,11 +12,7 @@ class Cancelled(BaseException):
     """The call was cancelled. A `BaseException`, so that error handling does not catch it."""
 
 
-def _never() -> bool:
-    return False
-
-
-_is_cancelled: ContextVar[Callable[[], bool]] = ContextVar("is_cancelled", default=_never)
+_is_cancelled: ContextVar[Callable[[], bool]] = ContextVar("is_cancelled", default=lambda: False)
 
 
 class Cancellable:
