@@ -165,7 +165,8 @@ class Trial:
         """Return the length of the whole in bytes."""
         reading = self.read(uri)
         if len(reading.items) == 1:
-            return int(str((self.client.read(uri, wanted=Range(0, 0)).items[0].meta or {})["dev.carrel/total"]))
+            meta = self.client.read(uri, wanted=Range(0, 0)).items[0].meta or {}
+            return int(str(meta["dev.carrel/total"]))
         return sum(len(part.encode() if isinstance(part, str) else part) for part, _, _ in body(reading))
 
     def refusal(self, method: str, params: Mapping[str, object] | None = None) -> RemoteError | None:

@@ -258,7 +258,8 @@ class SageMemory:
 
 def _is_named(item: ItemText, name: str) -> bool:
     """Return whether a name is the whole id of an item."""
-    return (item.record.id if isinstance(item.record, KnowledgeItem | FailureRecord) else name) == name
+    named = item.record.id if isinstance(item.record, KnowledgeItem | FailureRecord) else name
+    return named == name
 
 
 def _team_files(address: StoreAddress) -> "TeamFiles":
