@@ -129,6 +129,15 @@ def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
     assert "?start=0&length=20000" in guide
 
 
+def test_the_guide_of_a_desk_without_files_names_no_file(project: Path) -> None:
+    with Client.to(desk_of(project, ("server", "only", "logs")).server) as client:
+        guide = text_of(client, "carrel://guide")
+
+    assert "the tool `search`, or `carrel://search?q=WORDS`" in guide
+    assert "`URI?outline`" in guide
+    assert "workspace://" not in guide
+
+
 def test_the_catalogue_counts(project: Path) -> None:
     with Client.to(desk_of(project).server) as client:
         catalogue = read_json(client, "carrel://catalog")
@@ -224,7 +233,10 @@ def test_without_the_mirror_there_are_no_tools(project: Path) -> None:
         assert "tools" not in client.capabilities
         with pytest.raises(RemoteError) as caught:
             client.tools()
+        guide = text_of(client, "carrel://guide")
     assert caught.value.code == -32601
+    assert "**Search first:** `carrel://search?q=shelf`." in guide
+    assert [name for name in ("the tool", "list_resources", "read_resource") if name in guide] == []
 
 
 # Waiting

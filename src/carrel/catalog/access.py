@@ -29,7 +29,6 @@ SCOPE_REASON: Final = "scope"
 SEARCH: Final = "carrel://search"
 """A URI that needs no permission: it shows only what the catalogue lets the caller read."""
 
-
 AUDIT: Final = "carrel://audit"
 """A URI with its own permission, as if `audit` were its scheme."""
 _BY_NAME: Final = frozenset({"audit"})
