@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from carrel.core.record import Value, replace
+from carrel.core.version import how_to_install
 from carrel.outline.languages import Language
 from carrel.outline.rows import FUNCTIONS, Row, TextOutline
 
@@ -101,8 +102,7 @@ def outline_code(data: bytes, language: Language) -> TextOutline:
         with _parsing:
             parsed = _parse(data, language, _grammar(language))
     except NoGrammar:
-        install = "pipx install --force '.[outline]' in a checkout of Carrel"
-        note = f"the grammar of {language.name} is not installed; install it with: {install}"
+        note = f"the grammar of {language.name} is not installed; install it with: {how_to_install('outline')}"
         return TextOutline(language.name, note=note)
     if parsed is None:
         return TextOutline(language.name, note="it takes too long to parse")
