@@ -439,6 +439,15 @@ def test_help_lists_every_command(run: Run) -> None:
     assert {"cat", "complete", "config", "doctor", "explain", "ls", "serve", "templates", "trust"} <= set(listed)
 
 
+@pytest.mark.parametrize("group", ["", "config", "logs", "sage", "scopes", "scopes alias", "store", "token"])
+def test_no_line_about_a_command_is_cut(run: Run, monkeypatch: pytest.MonkeyPatch, group: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, found, commands = run(*group.split(), "--help").out.partition("Commands:")
+
+    assert found
+    assert [line for line in commands.splitlines() if line.endswith("...")] == []
+
+
 def test_serve_has_help_without_serving(run: Run) -> None:
     ran = run("serve", "--help")
 

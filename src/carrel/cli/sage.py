@@ -65,7 +65,7 @@ def sage() -> None:
 @with_command_options
 @click.pass_obj
 def list_items(options: CommandOptions, kind: str | None, check: bool) -> int:
-    """List all items, or with --check the files that are not listed, and why."""
+    """List all items. With --check, list the files that are not listed, and why."""
     with opened(options) as memory:
         if check:
             return _check(options, memory, kind)
@@ -100,7 +100,7 @@ def _entry(entry: Resource) -> dict[str, object]:
 @with_command_options
 @click.pass_obj
 def show(options: CommandOptions, item: str, form: str | None) -> None:
-    """Print an item, given by its URI or as KIND/ID, with or without a leading @."""
+    """Print an item. ITEM is its URI or KIND/ID, with or without a leading @."""
     named = item.removeprefix("@")
     uri = named if "://" in named else f"sage://{named}"
     parts = split_uri(uri)
@@ -221,7 +221,7 @@ def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, .
 @with_command_options
 @click.pass_obj
 def init(options: CommandOptions) -> None:
-    """Create the folders of a memory; existing ones are not changed."""
+    """Create the folders of a memory. Existing ones are not changed."""
     with opened(options, writes=True) as memory:
         made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.toolset.writer.make_folder(*way)))
     if options.is_json:
