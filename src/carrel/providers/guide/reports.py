@@ -88,7 +88,7 @@ class Reports:
         facts = survey.facts()
         left_out = [f"{name}: {rule}" for name, found in health.items() for rule in _sentences(found, "left_out")]
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
-        late = [f"{one.provider.name}: {_LATE}" for one in others if one.provider.name not in sections]
+        late = [f"{name}: {_LATE}" for name in self._late_among(others, sections)]
         # They may name a stranger's files: keep each on one line.
         notes = list(dict.fromkeys(map(printable_line, [*self._problems(health), *late, *left_out, *elsewhere])))
         project = ["".join(f"- {line}\n" for line in facts.lines)] if facts.lines else []
@@ -153,6 +153,9 @@ class Reports:
     def _ask(self, providers: Sequence[Mounted], ask: Callable[[Mounted], _Answer]) -> dict[str, _Answer | None]:
         """Return the answers that arrive in time, by provider name; None for a provider that fails."""
         return self._calls.ask({one.provider.name: partial(_unless_broken, ask, one) for one in providers})
+
+    def _late_among(self, providers: Sequence[Mounted], answered: Mapping[str, object]) -> list[str]:
+        return [one.provider.name for one in providers if one.provider.name not in answered]
 
     def _health(self) -> dict[str, Mapping[str, object]]:
         """Return the health of every provider, by name."""
