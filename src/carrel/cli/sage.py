@@ -13,8 +13,7 @@ from carrel.app.app import open_store, release_store
 from carrel.cli import exit_codes, output
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options
-from carrel.cli.stderr import say
-from carrel.core.errors import ConfigError, echo
+from carrel.core.errors import BadArgument, ConfigError, RequestError, echo
 from carrel.core.model import Resource, ToolResult
 from carrel.core.writer import LOCAL, writing_as
 from carrel.providers.sage.arguments import SaveCheckpoint, needed
@@ -43,15 +42,14 @@ def opened(options: CommandOptions, *, writes: bool = False) -> Iterator[Sage]:
 
 
 class SageCommands(click.Group):
-    """Commands that print errors to stderr and exit with 2 for wrong input, or else with 1."""
+    """Commands whose errors are reported as those of all others: 2 for wrong input, or else 1."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
         try:
             return super().invoke(ctx)
         except SageError as error:
-            say(error.message)
-            raise click.exceptions.Exit(exit_codes.USAGE if error.kind == "invalid" else exit_codes.FAILED) from None
+            raise (BadArgument if error.kind == "invalid" else RequestError)(error.message) from None
 
 
 @click.group(cls=SageCommands)
