@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -378,6 +379,23 @@ def test_trust_lists_and_revokes(run: Run, project: Path) -> None:
     assert run("trust", "--revoke") == Ran(0, f"Was not trusted: {file}\n", "")
     assert json.loads(run("trust", "--json").out) == {"path": str(file), "trusted": True}
     assert json.loads(run("trust", "--revoke", "--json").out) == {"path": str(file), "trusted": False}
+
+
+def test_trust_shows_settings_as_a_file_could_have_them(run: Run, project: Path) -> None:
+    text = """
+[commands.test]
+argv = ["make", "test"]
+[commands.test.env]
+CI = "1"
+[mounts.docs]
+command = ["docs"]
+[mounts.docs.env]
+"A B" = "é"
+"""
+    (project / "carrel.toml").write_text(text, encoding="utf-8")
+
+    shown = "\n".join(line[2:] for line in run("trust").out.splitlines() if line.startswith("  "))
+    assert tomllib.loads(shown) == tomllib.loads(text)
 
 
 def test_without_a_file_there_is_nothing_to_trust(run: Run) -> None:
