@@ -185,6 +185,20 @@ def test_the_mirror_lists_by_prefix(project: Path) -> None:
     assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  8 bytes"])
 
 
+@pytest.mark.parametrize(
+    ("prefix", "said"),
+    [
+        (
+            "workspace:///shelv.md",
+            "No listed URI begins with workspace:///shelv.md; did you mean workspace:///shelf.md?",
+        ),
+        ("logs://", "No listed URI begins with logs://"),
+    ],
+)
+def test_the_mirror_says_that_nothing_has_a_prefix(project: Path, prefix: str, said: str) -> None:
+    assert call(project, "list_resources", {"prefix": prefix}) == (False, [said])
+
+
 def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Path) -> None:
     (project / "long.txt").write_text("x" * 100_000, encoding="utf-8")
     uri = "workspace:///long.txt"

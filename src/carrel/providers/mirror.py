@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from carrel.catalog.catalog import Catalog, Part
 from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.content import NEXT, OPEN_ENDED, OTHER_PARTS
-from carrel.core.errors import NotFound, ProviderError, RequestError
+from carrel.core.errors import NotFound, ProviderError, RequestError, echo
 from carrel.core.hosts import ALWAYS_LOADED, LONG_RESULTS, answer_length, length_in_json
 from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
@@ -156,6 +156,9 @@ class Mirror(Provider):
             prefix = suggestions.as_uri(prefix)
         note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
         page, text = self._list_page(cursor, prefix, LIST_LENGTH), "No resources."
+        if prefix and not page.entries:
+            question = "" if prefix.endswith("//") else self._question(prefix)
+            text = f"No listed URI begins with {echo(prefix)}{'; ' if question else ''}{question}"
         while page.entries:
             text = _list_text(page, self._catalog.token_counts.of(page.entries), note, asked.budget)
             if asked.budget is None:
@@ -172,9 +175,7 @@ class Mirror(Provider):
         return ToolResult((text,), meta={NEXT: page.next_cursor} if page.next_cursor else None)
 
     def _list_page(self, cursor: str | None, prefix: str, limit: int) -> Page:
-        if prefix:
-            return self._catalog.whole_page(cursor, limit, prefix)
-        return self._catalog.page(cursor, limit)
+        return self._catalog.whole_page(cursor, limit, prefix) if prefix else self._catalog.page(cursor, limit)
 
     # Reading
 
