@@ -1,5 +1,6 @@
 """Times as text: ISO 8601 in UTC."""
 
+from contextlib import suppress
 from functools import lru_cache
 from time import gmtime
 from typing import Final
@@ -27,3 +28,14 @@ def iso_ms(ms: int) -> str:
     """Return milliseconds since 1970 in UTC, always with milliseconds."""
     text = iso(ms)
     return text if ms % 1000 else f"{text[:-1]}.000Z"
+
+
+def parse_iso(text: object) -> int | None:
+    """Return an ISO time in milliseconds since 1970, or None for anything else; without a zone it is UTC."""
+    from datetime import UTC, datetime  # only where a time is read
+
+    if isinstance(text, str):
+        with suppress(ValueError, OverflowError):
+            moment = datetime.fromisoformat(text)
+            return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return None
