@@ -1,13 +1,18 @@
-"""Times as text: ISO 8601 in UTC."""
+"""Times in milliseconds since 1970, and as text: ISO 8601 in UTC."""
 
 from contextlib import suppress
 from functools import lru_cache
-from time import gmtime
+from time import gmtime, time_ns
 from typing import Final
 
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 """From the year 1 to the year 9999. File systems may keep times outside of that."""
+
+
+def now_ms() -> int:
+    """Return the present time in milliseconds since 1970."""
+    return time_ns() // 1_000_000
 
 
 def clamp(ms: int) -> int:

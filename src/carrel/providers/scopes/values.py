@@ -5,7 +5,6 @@ URIs, tools, the command line and imports all use these functions, so that one t
 
 import re
 from os import urandom
-from time import time_ns
 from typing import Final
 
 from carrel.core.errors import echo
@@ -161,11 +160,6 @@ def make_id(bits: int) -> str:
     bits = bits & ~(0x3 << 62) | 0x2 << 62
     text = f"{bits:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def now_ms() -> int:
-    """Return the present time in milliseconds."""
-    return time_ns() // 1_000_000
 
 
 def parse_time(name: str, text: object) -> int:

@@ -12,13 +12,14 @@ import secrets
 import threading
 from collections.abc import Mapping
 from hmac import compare_digest
-from time import monotonic, time
+from time import monotonic
 from typing import Final
 
 from carrel.catalog.access import Access
 from carrel.catalog.groups import NO_GROUPS, Groups
 from carrel.core.errors import ConfigError
 from carrel.core.hashing import sha256
+from carrel.core.isotime import now_ms
 from carrel.core.record import Value
 from carrel.files.atomic import FILE_MODE, locked, replace_private
 from carrel.files.userdirs import state_folder
@@ -75,7 +76,7 @@ class TokenStore:
             tokens = self.all()
             if any(token.name == name for token in tokens):
                 raise ConfigError(f"there is a token {name!r} already; revoke it first, or choose another name")
-            self._save([*tokens, Token(name, hash_token(secret), kept, int(time() * 1000))])
+            self._save([*tokens, Token(name, hash_token(secret), kept, now_ms())])
         return secret
 
     def revoke(self, name: str) -> bool:
