@@ -8,7 +8,6 @@ from os import urandom
 from typing import Final
 
 from carrel.core.errors import echo
-from carrel.core.hashing import sha256
 from carrel.core.record import Value
 from carrel.providers.scopes.alias_words import ADJECTIVES, NOUNS
 from carrel.providers.scopes.scope_errors import ScopeError, invalid
@@ -63,11 +62,6 @@ def to_json(value: object) -> str:
     import json  # not needed to list scopes
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def hex_sha256(text: str) -> str:
-    """Return the SHA-256 of a text in UTF-8."""
-    return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 # Aliases
