@@ -12,7 +12,9 @@ from carrel.core.errors import NotFound, ProviderError
 from carrel.core.model import Annotations, Blob, Completion, Reading, Resource, Stored, Text, Tool, ToolResult
 from carrel.core.provider import Call, Changes, Provider, Route
 from carrel.testing.contract import ProviderContract
+from carrel.testing.harness import join
 from tests.support import schemas
+from tests.support.waiting import PATIENCE_S
 
 NOTES = {"ant": "six legs", "bee": "a hum\nin the garden", "cat": "purrs, schnurrt, ronronne: él, 猫, 🐈"}
 PICTURE = bytes(range(256))
@@ -542,3 +544,25 @@ def test_every_law_is_there_and_says_its_number() -> None:
     laws = {int(name.split("_")[2]) for name in dir(ProviderContract) if name.startswith("test_")}
 
     assert laws == set(range(1, 15))
+
+
+# Waiting for what a provider has begun
+
+
+class JustBeingStarted(threading.Thread):
+    """Starts when it is joined for the first time, and ends when it is joined again."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        super().__init__(target=self.may_end.wait, args=(PATIENCE_S,), daemon=True)
+
+    def join(self, timeout: float | None = None) -> None:
+        if self.ident is None:
+            self.start()
+            raise RuntimeError("cannot join thread before it is started")
+        self.may_end.set()
+        super().join(timeout)
+
+
+def test_a_thread_that_is_just_being_started_is_waited_for() -> None:
+    assert join([JustBeingStarted()], PATIENCE_S) == []

@@ -1,6 +1,5 @@
 """A provider served in memory, and the checks that the laws of `contract` use."""
 
-import contextlib
 import difflib
 import inspect
 import json
@@ -356,11 +355,20 @@ def join(threads: Iterable[threading.Thread], timeout_s: float) -> list[str]:
     """Wait at most `timeout_s` for threads to end; return the names of those that did not."""
     waited = tuple(threads)
     deadline = monotonic() + timeout_s
+    pause = threading.Event()
     for thread in waited:
-        # A thread that is just being started cannot be joined; the thread that starts it is among the others.
-        with contextlib.suppress(RuntimeError):
-            thread.join(max(0.0, deadline - monotonic()))
+        while not _has_joined(thread, deadline) and monotonic() < deadline:
+            pause.wait(_LOOK_S)
     return sorted(thread.name for thread in waited if thread.is_alive())
+
+
+def _has_joined(thread: threading.Thread, deadline: float) -> bool:
+    """Wait for a thread to end; return False at once for one that is just being started, which cannot be joined yet."""
+    try:
+        thread.join(max(0.0, deadline - monotonic()))
+    except RuntimeError:
+        return False
+    return True
 
 
 def remaining(before: Held, timeout_s: float) -> tuple[list[str], list[str]]:
