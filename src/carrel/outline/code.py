@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from carrel.core.record import Value, replace
 from carrel.core.version import how_to_install
 from carrel.outline.languages import Language
-from carrel.outline.rows import FUNCTIONS, Row, TextOutline
+from carrel.outline.rows import FUNCTIONS, MAX_ROWS, Row, TextOutline
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
@@ -27,7 +27,6 @@ MAX_NESTING: Final = 256
 """Brackets that are open at once."""
 MAX_LINE: Final = 50_000
 """Characters in a line; a longer one was generated, and its lines say nothing."""
-MAX_ROWS: Final = 20_000
 DEADLINE_S: Final = 1.0
 """Time for parsing one text."""
 MAX_SIGNATURE: Final = 140
