@@ -1,16 +1,16 @@
 # Everything happens inside this checkout: Python packages in .venv, Node packages in .node.
 
 PYTHON ?= python3
-# Processes that share the tests: more than two for two cores, since many tests wait for somebody.
+# Number of test processes: more than the two cores, since many tests wait for something.
 JOBS ?= 4
-# Each process takes neighbours, who share what they are made of, until one has nothing left and takes from another.
+# Each process gets neighbouring tests, which share fixtures; one that has finished takes tests from another.
 SHARED := -n $(JOBS) --dist worksteal
-# Compiled files are kept, whatever the environment says: the tests start Carrel hundreds of times.
+# Keep compiled files even if the environment says otherwise: the tests start Carrel hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Before a command: its temporary files are kept in memory.
+# Before a command: keeps its temporary files in memory.
 IN_MEMORY = $(BIN)/python -m scripts.in_memory
 
 # What tests need from npm: a folder below tests/npm for each, with the exact version of every package.
@@ -19,18 +19,18 @@ NODE_BIN := $(NODE)/node_modules/.bin
 NODE_READY := $(NODE)/.ready
 # The hosts that are run against a scripted model; only `make hosts` fetches them.
 HOSTS_READY := .hosts/.ready
-# The browser in which the explorer's tests read its pages, and what looks for faults in them. Python's playwright, a
-# development package, brings playwright-core along; only `make browser` fetches these.
+# The browser for the tests of the explorer, and a checker of its pages. Python's playwright, a development package,
+# includes playwright-core; only `make browser` fetches these.
 BROWSER := .browser
 BROWSER_READY := $(BROWSER)/.ready
 
 # A longer run: make fuzz LONG=1
 PROFILE := $(if $(LONG),long,ci)
-# The tests that start real servers or clients, or take long by their nature; `check` and `slow` run all others.
+# Tests that start real servers or clients, or take long; `check` and `slow` run all others.
 ELSEWHERE := browser conformance e2e fuzz hostile hosts
 UNIT := tests $(addprefix --ignore=tests/,$(ELSEWHERE) property)
 FETCH_LOG := .fetch.log
-# Stop at the first phase that fails, or with -k remember it.
+# Stop at the first phase that fails; with -k go on, and fail at the end.
 OR_ELSE := || $(if $(findstring k,$(firstword -$(MAKEFLAGS))),failed=1,exit 1)
 CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
 
@@ -55,7 +55,7 @@ check: $(READY) ## The fast loop: format, lint, types and unit tests
 	$(IN_MEMORY) $(BIN)/python -m scripts.check $(ELSEWHERE) property
 
 .PHONY: slow
-slow: $(READY) ## The tests that take long by their nature, and the laws with many more examples
+slow: $(READY) ## The tests that take long, and the laws with many more examples
 	$(IN_MEMORY) $(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow $(UNIT)
 	$(IN_MEMORY) $(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/property
 
@@ -64,7 +64,7 @@ fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
 	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=$(PROFILE) tests/fuzz
 
 .PHONY: hostile
-hostile: $(READY) ## Every face over hostile repositories, watched from outside
+hostile: $(READY) ## Carrel in hostile repositories, observed from outside
 	$(BIN)/pytest -q $(SHARED) tests/hostile
 
 .PHONY: e2e
@@ -77,7 +77,7 @@ hosts: $(READY) $(NODE_READY) $(HOSTS_READY) ## Real hosts with a scripted model
 	$(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/hosts
 
 .PHONY: hosts-record
-hosts-record: $(READY) $(NODE_READY) $(HOSTS_READY) ## Write down what the hosts do: tests/hosts/seen and docs/hosts.md
+hosts-record: $(READY) $(NODE_READY) $(HOSTS_READY) ## Record what the hosts do: tests/hosts/seen and docs/hosts.md
 	CARREL_RECORD_HOSTS=1 $(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/hosts
 	$(BIN)/python -m scripts.docs
 
@@ -97,7 +97,7 @@ bench: $(READY) ## Measure Carrel beside its peers, about a quarter of an hour; 
 	$(BIN)/python -m bench.run --check --out docs/performance
 
 .PHONY: bench-providers
-bench-providers: $(READY) ## Measure the providers beside what they are made of; writes bench/results/
+bench-providers: $(READY) ## Measure each provider beside a baseline; writes bench/results/
 	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
@@ -110,7 +110,7 @@ bench-providers: $(READY) ## Measure the providers beside what they are made of;
 	$(BIN)/python -m bench.tokens --json bench/results/tokens.json
 
 .PHONY: bench-smoke
-bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
+bench-smoke: $(READY) ## A short run of both; fails if a margin of several times is lost
 	$(BIN)/python -m bench.run --smoke --check
 	$(BIN)/python -m bench.workspace --smoke --check
 	$(BIN)/python -m bench.scopes --smoke --check
@@ -126,8 +126,8 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 .PHONY: fetch
 fetch: $(NODE_READY) $(BROWSER_READY) $(HOSTS_READY) ## Fetch what only some tests need: Node, a browser, the hosts
 
-# 2.3 GB come while the tests run that need none of it, and give way to them. What cannot be fetched is said when it is
-# needed; with -k the rest runs all the same.
+# Fetches 2.3 GB at low priority while the tests run that need none of it. If that fails, the log is shown when the
+# fetched things are needed; with -k the other phases run all the same.
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1
 test: ## Everything; a skipped test is a failure
@@ -143,7 +143,7 @@ docs: $(READY) ## Write the pages that are generated
 	$(BIN)/python -m scripts.docs
 
 .PHONY: picture
-picture: $(READY) ## Take the picture of the demo again: docs/demo.svg
+picture: $(READY) ## Make the picture of the demo again: docs/demo.svg
 	$(BIN)/python examples/demo.py --svg docs/demo.svg
 
 .PHONY: clean

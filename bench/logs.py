@@ -22,8 +22,9 @@ from typing import Any, Final
 
 from bench.load import Peer
 from bench.messages import ENVELOPE, PeerError, message, reads
+from carrel.core.isotime import now_ms
 from carrel.core.model import Text
-from carrel.providers.logs.log import Bounds, Log, now_ms
+from carrel.providers.logs.log import Bounds, Log
 from carrel.providers.logs.provider import _reading
 from carrel.providers.logs.uris import LogQuery
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import psycopg
 
+from carrel.core.isotime import now_ms
 from carrel.core.store_address import parse_address
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.team_store import TeamStore
-from carrel.providers.scopes.values import now_ms
 from tests.support.postgres import PostgresServer
 
 WRITERS = 64

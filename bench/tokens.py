@@ -31,11 +31,11 @@ from carrel.app.app import Desk, open_desk
 from carrel.app.config import load
 from carrel.client.client import Client
 from carrel.core.errors import CarrelError
+from carrel.core.isotime import now_ms
 from carrel.core.model import Text
 from carrel.core.tokens import estimate_tokens
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.values import now_ms
 from examples import sample
 
 ROOT: Final = Path(__file__).resolve().parents[1]

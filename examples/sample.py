@@ -6,9 +6,9 @@ python -m examples.sample FOLDER
 import sys
 from pathlib import Path
 
+from carrel.core.isotime import now_ms
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.values import now_ms
 
 FILES = {
     "pubspec.yaml": """\

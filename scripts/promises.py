@@ -11,6 +11,14 @@ import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "promises.toml"
+PAGES = {"security": "docs/security.md"}
+"""The pages that mark each promise with its id, and have its words."""
+
+NO_PROMISES = ("What is not promised", "Reporting")
+"""Parts of such a page whose list items promise nothing."""
+
+_ITEM = re.compile(r"^- (.*(?:\n  .*)*)", re.MULTILINE)
+_ID = re.compile(r" *<!-- ([a-z0-9-]+) -->$")
 INTRODUCTION = """\
 # Promises
 
@@ -27,10 +35,10 @@ test, and when a test named here does not exist, is skipped or is expected to fa
 
 
 class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One promise and the tests that prove it."""
+    """One promise and the tests that prove it. The row of a promise on one of `PAGES` has no words of its own."""
 
-    promise: str
     tests: list[str]
+    promise: str = ""
     part: str = ""
     differs: str = ""
 
@@ -46,12 +54,25 @@ class Document(msgspec.Struct, frozen=True):
 def read_documents() -> dict[str, Document]:
     """Return every document of the table, by the name of its section."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return {name: _document(section) for name, section in table.items()}
+    return {name: _document(name, section) for name, section in table.items()}
 
 
-def _document(section: Mapping[str, Any]) -> Document:
-    rows = {key: msgspec.convert(row, Promise) for key, row in section.items() if isinstance(row, dict)}
+def _document(name: str, section: Mapping[str, Any]) -> Document:
+    page = (ROOT / PAGES[name]).read_text(encoding="utf-8") if name in PAGES else ""
+    words = {key: {"promise": text} for key, text in promised(page)}
+    rows = {
+        key: msgspec.convert(row | words.get(key, {}), Promise) for key, row in section.items() if isinstance(row, dict)
+    }
     return Document(section["title"], section["about"], rows)
+
+
+def promised(page: str) -> Iterator[tuple[str, str]]:
+    """Yield the id and the words of each promise on a page; the id is empty where there is none."""
+    for part in re.split(r"^## ", page, flags=re.MULTILINE):
+        if part.partition("\n")[0] not in NO_PROMISES:
+            for item in _ITEM.findall(part):
+                found = _ID.search(item)
+                yield (found[1] if found else ""), " ".join(_ID.sub("", item).split())
 
 
 def render() -> str:

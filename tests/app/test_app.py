@@ -129,6 +129,15 @@ def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
     assert "?start=0&length=20000" in guide
 
 
+def test_the_guide_of_a_desk_without_files_names_no_file(project: Path) -> None:
+    with Client.to(desk_of(project, ("server", "only", "logs")).server) as client:
+        guide = text_of(client, "carrel://guide")
+
+    assert "the tool `search`, or `carrel://search?q=WORDS`" in guide
+    assert "`URI?outline`" in guide
+    assert "workspace://" not in guide
+
+
 def test_the_catalogue_counts(project: Path) -> None:
     with Client.to(desk_of(project).server) as client:
         catalogue = read_json(client, "carrel://catalog")
@@ -174,6 +183,20 @@ def call(project: Path, name: str, arguments: dict[str, object]) -> tuple[bool, 
 
 def test_the_mirror_lists_by_prefix(project: Path) -> None:
     assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  8 bytes"])
+
+
+@pytest.mark.parametrize(
+    ("prefix", "said"),
+    [
+        (
+            "workspace:///shelv.md",
+            "No listed URI begins with workspace:///shelv.md; did you mean workspace:///shelf.md?",
+        ),
+        ("logs://", "No listed URI begins with logs://"),
+    ],
+)
+def test_the_mirror_says_that_nothing_has_a_prefix(project: Path, prefix: str, said: str) -> None:
+    assert call(project, "list_resources", {"prefix": prefix}) == (False, [said])
 
 
 def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Path) -> None:
@@ -224,7 +247,10 @@ def test_without_the_mirror_there_are_no_tools(project: Path) -> None:
         assert "tools" not in client.capabilities
         with pytest.raises(RemoteError) as caught:
             client.tools()
+        guide = text_of(client, "carrel://guide")
     assert caught.value.code == -32601
+    assert "**Search first:** `carrel://search?q=shelf`." in guide
+    assert [name for name in ("the tool", "list_resources", "read_resource") if name in guide] == []
 
 
 # Waiting

@@ -365,6 +365,14 @@ def test_trust_can_be_taken_back(project: Path, home: Path) -> None:
     assert load(project, home).values("workspace") == {}
 
 
+def test_a_project_opens_no_door_before_it_is_trusted(project: Path, home: Path) -> None:
+    file = write(project / "carrel.toml", "[http]\nhosts = ['evil.example']\norigins = ['https://evil.example']\n")
+
+    assert load(project, home).values("http") == {}
+    trust(file, {"HOME": str(home)})
+    assert load(project, home).values("http") == {"hosts": ["evil.example"], "origins": ["https://evil.example"]}
+
+
 @pytest.mark.parametrize("value", ["'..'", "'/'", "'~'", "'out'"])
 def test_every_way_to_name_a_place_outside_needs_trust(project: Path, home: Path, value: str) -> None:
     (project / "out").symlink_to("/")

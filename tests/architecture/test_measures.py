@@ -80,7 +80,7 @@ LATER = (
     "providers/workspace/kept_documents.py",
 )
 """Packages and modules that came after the aim for the lines was set."""
-MAX_LINES = 45_830
+MAX_LINES = 45_799
 """Lines of source without the later packages. 32,000 is the aim."""
 MAX_ANY = 1.8
 """Uses of `Any` in 1,000 lines."""

@@ -6,9 +6,9 @@ import subprocess
 import zlib
 from pathlib import Path
 
+from carrel.core.isotime import now_ms
 from carrel.providers.scopes import changes
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.values import now_ms
 from examples.sample import lay_out
 from tests.support.sage_folder import git, put
 

@@ -37,6 +37,11 @@ def test_a_path_may_have_every_query_that_files_and_folders_have() -> None:
     assert suggestions.as_uri("why?.md") == "workspace:///why%3F.md"
 
 
+def test_a_misspelt_parameter_of_a_path_is_no_part_of_a_file_name() -> None:
+    assert suggestions.as_uri("src/a.py?linse=1-20") == "workspace:///src/a.py?linse=1-20"
+    assert suggestions.as_uri("a.py?lines=1&x y=2") == "workspace:///a.py%3Flines=1&x%20y=2"
+
+
 def test_in_place_of_a_folder_that_cannot_be_read_what_it_holds_is_reported() -> None:
     known = ["garden://beds/north", "garden://beds/south", "garden://tools"]
     assert near("garden://bed", known, lambda _: False) == ["garden://beds/north", "garden://beds/south"]

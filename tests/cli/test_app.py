@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -448,6 +449,23 @@ def test_trust_lists_and_revokes(run: Run, project: Path) -> None:
     assert json.loads(run("trust", "--revoke", "--json").out) == {"path": str(file), "trusted": False}
 
 
+def test_trust_shows_settings_as_a_file_could_have_them(run: Run, project: Path) -> None:
+    text = """
+[commands.test]
+argv = ["make", "test"]
+[commands.test.env]
+CI = "1"
+[mounts.docs]
+command = ["docs"]
+[mounts.docs.env]
+"A B" = "é"
+"""
+    (project / "carrel.toml").write_text(text, encoding="utf-8")
+
+    shown = "\n".join(line[2:] for line in run("trust").out.splitlines() if line.startswith("  "))
+    assert tomllib.loads(shown) == tomllib.loads(text)
+
+
 def test_without_a_file_there_is_nothing_to_trust(run: Run) -> None:
     ran = run("trust")
 
@@ -505,6 +523,15 @@ def test_help_lists_every_command(run: Run) -> None:
     listed = [line.split()[0] for line in ran.out.partition("Commands:")[2].splitlines() if line.strip()]
     assert ran.code == 0
     assert {"cat", "complete", "config", "doctor", "explain", "ls", "serve", "templates", "trust"} <= set(listed)
+
+
+@pytest.mark.parametrize("group", ["", "config", "logs", "sage", "scopes", "scopes alias", "store", "token"])
+def test_no_line_about_a_command_is_cut(run: Run, monkeypatch: pytest.MonkeyPatch, group: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, found, commands = run(*group.split(), "--help").out.partition("Commands:")
+
+    assert found
+    assert [line for line in commands.splitlines() if line.endswith("...")] == []
 
 
 def test_serve_has_help_without_serving(run: Run) -> None:

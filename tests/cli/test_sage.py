@@ -54,10 +54,10 @@ def test_items_are_shown_by_uri_or_kind_and_id(run: Run, project: Path) -> None:
 
     assert run("show", "@sage://checkpoint/jwt-research") == (0, CHECKPOINT_TEXT, "")
     assert run("show", "failure/jwt-localstorage", "--format", "toon") == (0, FAILURE_TOON, "")
-    assert run("show", "knowledge/none") == (1, "", "Knowledge not found: none\n")
-    assert run("show", "system/../x") == (2, "", "Invalid filename: ../x\n")
-    assert run("show", "failure/jwt-localstorage", "--format", "xml") == (2, "", "Invalid format: xml\n")
-    assert run("show", "notes/a") == (1, "", "Resource not found: sage://notes/a\n")
+    assert run("show", "knowledge/none") == (1, "", "carrel: Knowledge not found: none\n")
+    assert run("show", "system/../x") == (2, "", "carrel: Invalid filename: ../x\n")
+    assert run("show", "failure/jwt-localstorage", "--format", "xml") == (2, "", "carrel: Invalid format: xml\n")
+    assert run("show", "notes/a") == (1, "", "carrel: Resource not found: sage://notes/a\n")
 
 
 def test_items_are_listed_and_files_that_are_not_are_named(run: Run, project: Path) -> None:
@@ -88,8 +88,8 @@ def test_saving_works_at_every_level_of_tools(run: Run, project: Path, monkeypat
     assert run("show", "knowledge/piped")[1].endswith("\n\nfrom a pipe\n")
 
     wrong = run("save-checkpoint", "--question", "q", "--thesis", "t", "--confidence", "nan")
-    assert wrong == (2, "", "Invalid confidence nan: must be between 0.0 and 1.0\n")
-    assert run("save-knowledge", "k", "--content", "c") == (2, "", "Invalid keywords: must not be empty\n")
+    assert wrong == (2, "", "carrel: Invalid confidence nan: must be between 0.0 and 1.0\n")
+    assert run("save-knowledge", "k", "--content", "c") == (2, "", "carrel: Invalid keywords: must not be empty\n")
 
 
 def test_search_prints_uris_and_scores(run: Run, project: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_limit_holds_over_all_kinds_the_best_of_each_first(run: Run, project: 
 
 @pytest.mark.parametrize("query", ["", "  "])
 def test_a_search_for_nothing_is_refused(run: Run, query: str) -> None:
-    assert run("search", query) == (2, "", "Invalid query: must not be empty\n")
+    assert run("search", query) == (2, "", "carrel: Invalid query: must not be empty\n")
 
 
 @pytest.mark.parametrize("words", [("--content", "x", "--file", "f"), ("--file", "f", "-"), ("--content", "x", "-")])

@@ -45,6 +45,11 @@ def test_a_filter_that_begins_with_a_dash_is_part_of_the_query(run: Run) -> None
     assert "workspace:///tests/test_loan.py" not in found
 
 
+def test_help_is_shown_for_its_short_name_too(run: Run) -> None:
+    assert run("search", "-h") == run("search", "--help")
+    assert run("search", "-h").out.startswith("Usage: carrel search ")
+
+
 def test_explain_says_why(run: Run) -> None:
     assert "  why: " in run("search", "--explain", "lend_book").out
     assert json.loads(run("search", "--json", "--explain", "lend_book").out)["hits"][0]["reasons"]

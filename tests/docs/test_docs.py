@@ -104,7 +104,7 @@ def test_every_host_stands_on_the_page_of_connecting() -> None:
 
 # Commands
 
-COMMANDS_OF = ("README.md", "docs/quickstart.md", "docs/http.md", "docs/configuration.md")
+COMMANDS_OF = ("README.md", "docs/quickstart.md", "docs/http.md", "docs/configuration.md", "docs/search.md")
 NOT_RUN = {
     "carrel serve --http 8080": "it listens until it is stopped",
     "carrel serve --http 8000": "it listens until it is stopped",
@@ -116,6 +116,7 @@ NOT_RUN = {
     "carrel connect claude-code": "it asks before it writes",
     "carrel connect codex --http http://127.0.0.1:8000/mcp": "no server listens there",
     "carrel run": "it is the name of a command that wants another",
+    "carrel search": "it is the name of a command that wants a query",
 }
 """Command lines that cannot be run here, and why."""
 

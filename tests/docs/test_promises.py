@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from carrel.testing import ProviderContract
-from scripts.promises import Document, Promise, read_documents
+from scripts.promises import PAGES, Document, Promise, promised, read_documents
 from tests.hostile.repositories import REPOSITORIES
 from tests.hostile.test_hostile import KNOWN
 
@@ -31,28 +31,11 @@ FEWEST = {
 }
 """The documents, and how many promises each has at least; so that none is lost unnoticed."""
 
-PAGES = {"security": "docs/security.md"}
-"""The pages on which each promise is marked with its id."""
-
-NO_PROMISES = ("What is not promised", "Reporting")
-"""Parts of a page whose list items promise nothing."""
-
-_ITEM = re.compile(r"^- (.*(?:\n  .*)*)", re.MULTILINE)
-_NAME = re.compile(r"<!-- ([a-z0-9-]+) -->$")
 _LEAVES = re.compile(r"\bpytest\.(skip|xfail|importorskip)\(")
 _SKIPPED = re.compile(rf"\bmark\.(skip|xfail)|{_LEAVES.pattern}")
 
 
 # Pages that mark their promises
-
-
-def promised(page: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each promise; the name is empty where there is none."""
-    for part in re.split(r"^## ", page, flags=re.MULTILINE):
-        if part.partition("\n")[0] not in NO_PROMISES:
-            for item in _ITEM.findall(part):
-                name = _NAME.search(item)
-                yield (name[1] if name else ""), item
 
 
 def page_complaints(page: str, rows: Mapping[str, object]) -> list[str]:
@@ -106,10 +89,10 @@ def test_every_promise_has_a_test(section: str) -> None:
 
 def test_rows_that_prove_nothing_are_noticed() -> None:
     rows = {
-        "a": Promise("x", ["t"], "one"),
-        "b": Promise("x", [], "two"),
-        "c": Promise("", ["t"], "two"),
-        "d": Promise("x", ["t", "t"], "one"),
+        "a": Promise(["t"], "x", "one"),
+        "b": Promise([], "x", "two"),
+        "c": Promise(["t"], "", "two"),
+        "d": Promise(["t", "t"], "x", "one"),
     }
 
     assert row_complaints(Document("", "", rows)) == [

@@ -18,7 +18,6 @@ import json, random, sys, time
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.scope_errors import ScopeError
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.values import now_ms
 from carrel.providers.scopes.changes import Change, Move
 
 path, number, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])

@@ -32,7 +32,10 @@ def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ConfigError) as refused:
         shared.acquire(parse_address("postgresql://ann:s3cret@db/team"))
 
-    assert str(refused.value) == "[store] url needs packages that are not installed: pip install 'carrel[team]'"
+    assert (
+        str(refused.value)
+        == "[store] url needs packages that are not installed: pipx install --force '.[team]' in a checkout of Carrel"
+    )
 
 
 def test_a_desk_without_a_store_imports_nothing_of_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from carrel.buckets.address import BucketAddress
 from carrel.buckets.bucket import Bucket, BucketFault, BucketObject, ObjectPart
 from carrel.buckets.settings import BucketSettings
 from carrel.core.errors import ConfigError
+from carrel.core.version import how_to_install
 
 RETRY_S: Final = 5.0
 """How long a bucket that is down gets no requests: callers get the last fault at once, and no thread waits."""
@@ -18,7 +19,7 @@ RETRY_S: Final = 5.0
 def check_installed() -> None:
     """Raise ConfigError if the packages for buckets are not installed; nothing is imported."""
     if find_spec("obstore") is None:
-        raise ConfigError("files from a bucket need the package obstore; install carrel[team]")
+        raise ConfigError(f"files from a bucket need packages that are not installed: {how_to_install('team')}")
 
 
 def opener(address: BucketAddress, settings: BucketSettings, environment: Mapping[str, str]) -> Callable[[], Bucket]:

@@ -29,7 +29,6 @@ SCOPE_REASON: Final = "scope"
 SEARCH: Final = "carrel://search"
 """A URI that needs no permission: it shows only what the catalogue lets the caller read."""
 
-
 AUDIT: Final = "carrel://audit"
 """A URI with its own permission, as if `audit` were its scheme."""
 _BY_NAME: Final = frozenset({"audit"})
@@ -124,9 +123,10 @@ def is_unlimited() -> bool:
 def may_read(uri: str) -> bool:
     """Return whether the caller may list, read and watch this URI, or one of this template."""
     access = _current.get()
-    if access.scopes is None or access.allows(_scheme(uri), "read") or _is_search(uri):
+    if access.scopes is None or access.allows(_scheme(uri), "read"):
         return True
-    return any(is_at(uri, place) for place in access.places(_scheme(uri)))
+    is_search = uri.startswith(SEARCH) and uri[len(SEARCH) :][:1] in ("", "?", "{")
+    return is_search or any(is_at(uri, place) for place in access.places(_scheme(uri)))
 
 
 def may_read_some(template: str) -> bool:
@@ -204,10 +204,6 @@ def parse_scopes(words: Iterable[str]) -> frozenset[str]:
             form = "a part of a scheme is written as workspace:///docs/:read, for reading only"
             raise ConfigError(f"{scope!r} is not a scope: {form}")
     return scopes
-
-
-def _is_search(uri: str) -> bool:
-    return uri.startswith(SEARCH) and uri[len(SEARCH) :][:1] in ("", "?", "{")
 
 
 def _scheme(uri: str) -> str:

@@ -15,7 +15,6 @@ from carrel.catalog import access
 from carrel.catalog.routes import Mounted, Routes
 from carrel.core.errors import BadCursor, ProtocolError, ProviderError, RequestError
 from carrel.core.faults import internal
-from carrel.core.gateway import Gateway
 from carrel.core.hashing import blake2b
 from carrel.core.limits import LIST_TTL_MS
 from carrel.core.model import Page, Resource, Template
@@ -65,10 +64,8 @@ class FullList:
 
     def ttl_ms(self) -> int:
         """Return how long a client may keep a list; 0 while a provider is still starting."""
-        return 0 if any(gateway.is_starting for gateway in self._gateways()) else LIST_TTL_MS
-
-    def _gateways(self) -> Iterator[Gateway]:
-        return (mounted.gateway for mounted in self._mounted if mounted.gateway is not None)
+        gateways = (mounted.gateway for mounted in self._mounted)
+        return 0 if any(gateway is not None and gateway.is_starting for gateway in gateways) else LIST_TTL_MS
 
     def groups(self) -> Iterator[tuple[Mounted, Iterator[Resource]]]:
         """Yield the groups of every provider the caller may see, in the order of the providers."""

@@ -33,7 +33,7 @@ MOST_CHARACTERS: Final = 48
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:")
 _QUERY_NAMES: Final = frozenset("start length lines outline budget after at diff blame log skip format".split())
-"""The parameters of files and folders: a `?` before another word belongs to a file's name."""
+"""The parameters of files and folders, which need no value in a path."""
 _CLOSE: Final = 0.65
 _MOST_ORDERED: Final = 300
 """Characters of a URI that decide which of those with like names comes first."""
@@ -57,13 +57,12 @@ def as_uri(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Cut off what is plainly a query; any other `?` belongs to a file's name."""
+    """Cut off a query of known names, or of names with values, which may be misspelt. Any other `?` is in a name."""
     path, query = split_query(text)
-    try:
-        is_query = query is not None and {name for name, _ in pairs(query)} <= _QUERY_NAMES
-    except BadArgument:
-        is_query = False
-    return (path, query or "") if is_query else (text, "")
+    with suppress(BadArgument):
+        if query and all(name in _QUERY_NAMES or (value and name.isidentifier()) for name, value in pairs(query)):
+            return path, query
+    return text, ""
 
 
 def near(uri: str, known: Iterable[str], is_read: Callable[[str], bool] = lambda _: True) -> list[str]:

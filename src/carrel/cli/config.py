@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -94,8 +94,7 @@ def trust(options: CommandOptions, is_list: bool, is_revoked: bool) -> None:
             output.print_table(("trusted file", "sha256"), rows, empty=empty)
         return
     loaded = options.config()
-    own = loaded.place.file
-    files: list[ProjectFile | PlacesFile] = [*([] if own is None else [own]), *loaded.places_files]
+    files: list[ProjectFile | PlacesFile] = [*filter(None, [loaded.place.file]), *loaded.places_files]
     if not files:
         missing = "there is no carrel.toml and no pyproject.toml with [tool.carrel] in this folder or above it"
         raise ConfigError("; ".join((missing, *loaded.place.passed_over)))
@@ -115,23 +114,26 @@ def trust(options: CommandOptions, is_list: bool, is_revoked: bool) -> None:
         output.print_lines(*lines)
 
 
-def _allowed_lines(config: configuration.Config, path: str) -> list[str]:
-    """Return lines that show which settings of a file trust puts into effect."""
-    return [
-        line
-        for withheld in config.withheld
-        if withheld.file == path
-        for line in (f"Now allowed ({withheld.why}):", *_toml_lines(withheld))
-    ]
+def _allowed_lines(config: configuration.Config, path: str) -> Iterator[str]:
+    """Yield lines that show which settings of a file trust puts into effect."""
+    for withheld in config.withheld:
+        if withheld.file == path:
+            yield f"Now allowed ({withheld.why}):"
+            table, dot, name = withheld.section.partition(".")
+            lines = _toml_lines(f"{table}{dot}{_toml_key(name)}", _without_secrets(withheld))
+            yield from (f"  {output.escape(line)}" for line in lines)
 
 
-def _toml_lines(withheld: configuration.Withheld) -> list[str]:
-    """Return a withheld setting in TOML."""
-    table, dot, name = withheld.section.partition(".")
-    lines = [f"[{table}{dot}{_toml_key(name)}]"]
-    settings = _without_secrets(withheld).items()
-    lines += [f"{_toml_key(key)} = {json.dumps(one, default=str, ensure_ascii=False)}" for key, one in settings]
-    return [f"  {output.escape(line)}" for line in lines]
+def _toml_lines(section: str, settings: Mapping[str, object]) -> Iterator[str]:
+    """Yield settings in TOML; a table among them has its own header."""
+    tables = {key: one for key, one in settings.items() if isinstance(one, dict)}
+    if len(tables) < len(settings) or not settings:
+        yield f"[{section}]"
+    for key, one in settings.items():
+        if key not in tables:
+            yield f"{_toml_key(key)} = {json.dumps(one, default=str, ensure_ascii=False)}"
+    for key, table in tables.items():
+        yield from _toml_lines(f"{section}.{_toml_key(key)}", table)
 
 
 def _without_secrets(withheld: configuration.Withheld) -> Mapping[str, object]:

@@ -62,7 +62,7 @@ def connect(
     is_printed: bool,
     is_agreed: bool,
 ) -> int:
-    """Connect hosts to Carrel: show the change, ask, write it, and prove that it works.
+    """Connect hosts to Carrel. It shows the change, asks, writes it, and proves that it works.
 
     Without HOST, show the hosts of this machine, which are connected, and whether that works. `connect shell` sets up
     the completion of your shell.

@@ -27,7 +27,7 @@ from carrel.doctor.setup import Setup
 @click.option("--report", "is_report", is_flag=True, help="Print a report for an issue, without paths and secrets.")
 @click.pass_obj
 def doctor(options: CommandOptions, is_fixing: bool, is_sure: bool, is_report: bool) -> int:
-    """Check that everything works here, and show how to fix what does not. Then the exit code is 1."""
+    """Check that everything works here. If something does not, show how to fix it, with the exit code 1."""
     _check_usage(options, is_fixing=is_fixing, is_sure=is_sure, is_report=is_report)
     with _examined(options) as (setup, findings):
         if is_report:

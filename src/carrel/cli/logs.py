@@ -138,7 +138,7 @@ def logs() -> None:
 def push(
     options: CommandOptions, file: BinaryIO, desk: str, name: str | None, kind: Kind, exit_code: int | None
 ) -> int:
-    """Send the text file FILE, or - for standard input, as a log to another desk."""
+    """Send a text file as a log to another desk. FILE may be - for standard input."""
     _check_name(name)
     program = os.path.basename(file.name) if isinstance(file.name, str) and file.name != "<stdin>" else "stdin"
     sender = Sending(desk, kind, program).begin(_new_id(name or _as_name(program)))

@@ -19,7 +19,7 @@ from carrel.core.errors import ConfigError
 @with_project
 @click.pass_obj
 def open_command(options: CommandOptions, port: int | None, no_browser: bool) -> int:
-    """Open the explorer: what is served, in a browser, as a model sees it.
+    """Open the explorer in a browser. It shows what is served, as a model sees it.
 
     It serves on this machine only, until Ctrl-C. The link works once, within a minute.
     """

@@ -13,8 +13,7 @@ from carrel.app.app import open_store, release_store
 from carrel.cli import exit_codes, output
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options
-from carrel.cli.stderr import say
-from carrel.core.errors import ConfigError, echo
+from carrel.core.errors import BadArgument, ConfigError, RequestError, echo
 from carrel.core.model import Resource, ToolResult
 from carrel.core.writer import LOCAL, writing_as
 from carrel.providers.sage.arguments import SaveCheckpoint, needed
@@ -43,15 +42,14 @@ def opened(options: CommandOptions, *, writes: bool = False) -> Iterator[Sage]:
 
 
 class SageCommands(click.Group):
-    """Commands that print errors to stderr and exit with 2 for wrong input, or else with 1."""
+    """Commands whose errors are reported as those of all others: 2 for wrong input, or else 1."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
         try:
             return super().invoke(ctx)
         except SageError as error:
-            say(error.message)
-            raise click.exceptions.Exit(exit_codes.USAGE if error.kind == "invalid" else exit_codes.FAILED) from None
+            raise (BadArgument if error.kind == "invalid" else RequestError)(error.message) from None
 
 
 @click.group(cls=SageCommands)
@@ -65,7 +63,7 @@ def sage() -> None:
 @with_command_options
 @click.pass_obj
 def list_items(options: CommandOptions, kind: str | None, check: bool) -> int:
-    """List all items, or with --check the files that are not listed, and why."""
+    """List all items. With --check, list the files that are not listed, and why."""
     with opened(options) as memory:
         if check:
             return _check(options, memory, kind)
@@ -100,7 +98,7 @@ def _entry(entry: Resource) -> dict[str, object]:
 @with_command_options
 @click.pass_obj
 def show(options: CommandOptions, item: str, form: str | None) -> None:
-    """Print an item, given by its URI or as KIND/ID, with or without a leading @."""
+    """Print an item. ITEM is its URI or KIND/ID, with or without a leading @."""
     named = item.removeprefix("@")
     uri = named if "://" in named else f"sage://{named}"
     parts = split_uri(uri)
@@ -221,7 +219,7 @@ def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, .
 @with_command_options
 @click.pass_obj
 def init(options: CommandOptions) -> None:
-    """Create the folders of a memory; existing ones are not changed."""
+    """Create the folders of a memory. Existing ones are not changed."""
     with opened(options, writes=True) as memory:
         made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.toolset.writer.make_folder(*way)))
     if options.is_json:

@@ -13,7 +13,7 @@ import click
 from carrel.cli import output
 from carrel.cli.stderr import say
 from carrel.core.arguments import InvalidArguments, parse_integer
-from carrel.core.isotime import iso_ms
+from carrel.core.isotime import iso_ms, now_ms
 from carrel.files.atomic import new_private
 from carrel.providers.scopes import changes, importer, json_lines, queries, tree
 from carrel.providers.scopes.changes import Change, Move
@@ -35,7 +35,6 @@ from carrel.providers.scopes.values import (
     is_id,
     node_line,
     normalise_alias,
-    now_ms,
     parse_time,
 )
 

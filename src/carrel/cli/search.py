@@ -48,11 +48,14 @@ def search(
     explains: bool,
     is_index: bool,
 ) -> int:
-    """Search files, logs, memory, tasks and everything else that is served.
+    """Search everything that is served.
 
     QUERY is words, a name in any spelling, "an exact phrase" or /a regular expression/, with filters such as
     path:src/ -path:test lang:python scheme:logs.
     """
+    if words == ("-h",):  # not an option: click would find it in `-path:x` too
+        click.echo(click.get_current_context().get_help())
+        return 0
     for word in words:
         if word.startswith("--"):
             raise click.NoSuchOption(word)

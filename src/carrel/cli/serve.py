@@ -32,7 +32,7 @@ OPTIONS: Final = (
     Option("--without", "NAMES", "Do not serve these providers (comma-separated).", "without"),
     Option("--max-message-mb", "N", "Maximum size of a message in either direction (default 2).", "max_message_mb"),
     Option("--page-size", "N", "Number of entries in one page of a list (default 1000).", "page_size"),
-    Option("--no-mirror", "", "Do not offer the tools list_resources and read_resource.", "mirror"),
+    Option("--no-mirror", "", "Do not offer the tools search, list_resources and read_resource.", "mirror"),
     Option("--with", "FILE.py|MODULE:NAME", "Also serve a Python file or object; the option name may be left out."),
     Option("--object", "MODULE:NAME", "Like --with; also takes the name of an installed provider."),
     Option(

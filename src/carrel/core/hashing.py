@@ -13,4 +13,9 @@ except ImportError:
     except ImportError:
         from hashlib import sha256
 
-__all__ = ["blake2b", "sha256"]
+__all__ = ["blake2b", "hex_sha256", "sha256"]
+
+
+def hex_sha256(text: str) -> str:
+    """Return the SHA-256 of a text, which may have lone surrogates."""
+    return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Final
 
 from carrel.connect.program import passing_folder
-from carrel.core.version import __version__
+from carrel.core.version import __version__, how_to_install
 from carrel.doctor.checks import Check, Finding, Repair, check, note, ok, problem
 from carrel.doctor.programs import is_ours, missing_interpreter, version_of
 from carrel.doctor.setup import Setup
@@ -20,7 +20,7 @@ OLDEST_PYTHON: Final = (3, 11)
 _NAME: Final = "carrel"
 _REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?(?P<bounds>[^;]*)(?:;(?P<marker>.*))?")
 _BOUND: Final = re.compile(r"(>=|<|==)\s*([0-9.]+)")
-_INSTALL: Final = "pipx install --force . in a checkout of Carrel"
+_INSTALL: Final = how_to_install()
 
 
 @check("installation", "python", "Carrel runs on a Python that is too old", "install Carrel with Python 3.11 or newer")

@@ -6,6 +6,7 @@ from typing import Final
 
 from carrel.app.app import open_store
 from carrel.core.errors import ConfigError
+from carrel.core.version import how_to_install
 from carrel.doctor.checks import Check, Finding, check, ok, problem
 from carrel.doctor.setup import Setup
 
@@ -51,7 +52,7 @@ def bus(setup: Setup) -> Iterator[Finding]:
     try:
         from carrel.stores.bus import Bus  # only where there is one
     except ImportError:
-        yield problem("[bus] url needs packages that are not installed", "pip install 'carrel[team]'")
+        yield problem("[bus] url needs packages that are not installed", how_to_install("team"))
         return
     tried = Bus(address.bus)
     try:

@@ -130,7 +130,7 @@ class DenyList:
 
     def __init__(self, deny: Sequence[str] = ()) -> None:
         # The operator's patterns are compared exactly, and without case and look-alikes.
-        self._rules = (_rules_of(deny), _rules_of(map(_folded, deny))) if deny else None
+        self._rules = (rules_of("deny", deny), rules_of("deny", map(_folded, deny))) if deny else None
 
     def covers(self, above: Sequence[str], prefix: str, name: str, *, is_folder: bool) -> bool:
         """Return whether a name is denied; `above` are its folders, `prefix` the same as octets with a closing `/`."""
@@ -156,11 +156,12 @@ class DenyList:
         return False
 
 
-def _rules_of(deny: Iterable[str]) -> Rules:
+def rules_of(key: str, patterns: Iterable[str]) -> Rules:
+    """Return the patterns of a setting of `[workspace]`; raise ConfigError if there are too many."""
     try:
-        return Rules.of(map(octets, deny))
+        return Rules.of(map(octets, patterns))
     except TooManyPatterns as error:
-        raise ConfigError(f"[workspace] deny: there are {error}") from None
+        raise ConfigError(f"[workspace] {key}: there are {error}") from None
 
 
 def holds_secrets(above: Sequence[str], name: str, *, is_folder: bool) -> bool:

@@ -16,8 +16,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from carrel.core.record import Value, replace
+from carrel.core.version import how_to_install
 from carrel.outline.languages import Language
-from carrel.outline.rows import FUNCTIONS, Row, TextOutline
+from carrel.outline.rows import FUNCTIONS, MAX_ROWS, Row, TextOutline
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
@@ -26,7 +27,6 @@ MAX_NESTING: Final = 256
 """Brackets that are open at once."""
 MAX_LINE: Final = 50_000
 """Characters in a line; a longer one was generated, and its lines say nothing."""
-MAX_ROWS: Final = 20_000
 DEADLINE_S: Final = 1.0
 """Time for parsing one text."""
 MAX_SIGNATURE: Final = 140
@@ -101,8 +101,7 @@ def outline_code(data: bytes, language: Language) -> TextOutline:
         with _parsing:
             parsed = _parse(data, language, _grammar(language))
     except NoGrammar:
-        install = "pipx install --force '.[outline]' in a checkout of Carrel"
-        note = f"the grammar of {language.name} is not installed; install it with: {install}"
+        note = f"the grammar of {language.name} is not installed; install it with: {how_to_install('outline')}"
         return TextOutline(language.name, note=note)
     if parsed is None:
         return TextOutline(language.name, note="it takes too long to parse")

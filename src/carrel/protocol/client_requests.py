@@ -128,7 +128,7 @@ def facts_of(message: bytes) -> MessageFacts:
     envelope = _decode_envelope(message)
     params: dict[str, Any] = {} if envelope.params is ABSENT else msgspec.json.decode(envelope.params)
     method = envelope.method or ""
-    version = _meta_of(params).get(eras.VERSION_KEY)
+    version = eras.meta_of(params).get(eras.VERSION_KEY)
     return MessageFacts(
         method,
         envelope.id,
@@ -178,12 +178,12 @@ def initialize() -> Params:
 
 def modern(params: Params) -> Params:
     """Return parameters with the `_meta` of every modern request; values that are already set stay."""
-    return _with_meta(params, {**_MODERN_META, **_meta_of(params)})
+    return _with_meta(params, {**_MODERN_META, **eras.meta_of(params)})
 
 
 def with_progress(params: Params, number: int) -> Params:
     """Return parameters that ask for progress under the number of the request."""
-    return _with_meta(params, {**_meta_of(params), "progressToken": number})
+    return _with_meta(params, {**eras.meta_of(params), "progressToken": number})
 
 
 def listing(cursor: str | None, prefix: str | None = None) -> Params:
@@ -225,11 +225,6 @@ def listen(uris: Iterable[str], *, list_changes: bool) -> Params:
 def cancelled(number: int) -> Params:
     """Return the parameters that cancel a request."""
     return {"requestId": number}
-
-
-def _meta_of(params: Params) -> Mapping[str, object]:
-    meta = params.get("_meta")
-    return meta if isinstance(meta, dict) else {}
 
 
 def _with_meta(params: Params, meta: Mapping[str, object]) -> Params:

@@ -5,7 +5,6 @@ mistake (an invalid time, an entry without a name) is left out, because foreign 
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import msgspec
@@ -13,6 +12,7 @@ from msgspec import DecodeError, Raw, Struct
 
 from carrel.core.content import without_reserved
 from carrel.core.errors import ProviderError, RemoteError, echo
+from carrel.core.isotime import parse_iso
 from carrel.core.model import (
     Annotations,
     Blob,
@@ -195,7 +195,7 @@ def reading(result: Result) -> Reading:
     return Reading(
         tuple(_item(contents) for contents in received.contents),
         etag=_text(facts.get("dev.carrel/etag")),
-        last_modified_ms=_milliseconds(facts.get("dev.carrel/last-modified")),
+        last_modified_ms=parse_iso(facts.get("dev.carrel/last-modified")),
         ttl_ms=_ttl_ms(received),
         cache_scope=_cache_scope(received),
         error=_text(facts.get("dev.carrel/error")),
@@ -290,7 +290,7 @@ def _annotations(received: object) -> Annotations | None:
     return Annotations(
         tuple(role for role in audience if isinstance(role, str)) if isinstance(audience, list) else (),
         float(priority) if isinstance(priority, int | float) and 0 <= priority <= 1 else None,
-        _milliseconds(received.get("lastModified")),
+        parse_iso(received.get("lastModified")),
     )
 
 
@@ -343,13 +343,3 @@ def _ttl_ms(received: _ReceivedResult) -> int:
 
 def _cache_scope(received: _ReceivedResult) -> CacheScope:
     return "public" if received.cache_scope == "public" else "private"
-
-
-def _milliseconds(received: object) -> int | None:
-    try:
-        when = datetime.fromisoformat(received) if isinstance(received, str) else None
-    except ValueError:
-        return None
-    if when is None:
-        return None
-    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)

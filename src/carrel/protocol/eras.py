@@ -4,7 +4,7 @@ Modern (2026-07-28): every request carries version and capabilities. Legacy (up 
 them once. The era is decided for each message. A new version is a row in `VERSIONS`, and its tests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -76,6 +76,12 @@ COMPLETION_METHODS: Final = frozenset({"completion/complete"})
 TOOL_METHODS: Final = frozenset({"tools/list", "tools/call"})
 EXTENSION_METHODS: Final = frozenset({"resources/directory/read", "skills/list", "skills/get"})
 LEGACY_METHODS: Final = frozenset({"initialize", "ping", "resources/subscribe", "resources/unsubscribe"})
+
+
+def meta_of(params: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the `_meta` of parameters; empty if they have none."""
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
 
 
 def negotiate(requested: str) -> str:

@@ -283,7 +283,7 @@ def cancelled_key(message: Message) -> Key | None:
 
 def era_of(message: Message, http_headers: Headers | None = None) -> Era:
     """Return the era of a message, even if the message is invalid."""
-    return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)), http_headers)
+    return _era(message.method, eras.VERSION_KEY in eras.meta_of(_params_of(message)), http_headers)
 
 
 def _era(method: str, has_version: bool, http_headers: Headers | None = None) -> Era:
@@ -308,7 +308,7 @@ def _check_modern(meta: Meta, method: str, params: object, http_headers: Headers
 def _diagnose(message: Message, served: Served, problem: str, http_headers: Headers | None) -> ProtocolError:
     """Return the first error of a request that does not decode, in the order of the specification."""
     given = _params_of(message)
-    meta = _meta_of(given)
+    meta = eras.meta_of(given)
     era = _era(message.method, eras.VERSION_KEY in meta, http_headers)
     if era is Era.MODERN:
         version, capabilities = meta.get(eras.VERSION_KEY), meta.get(eras.CAPABILITIES_KEY)
@@ -333,11 +333,6 @@ def _params_of(message: Message) -> dict[str, object]:
     except (DecodeError, RecursionError):
         return {}
     return params if isinstance(params, dict) else {}
-
-
-def _meta_of(params: dict[str, object]) -> dict[str, object]:
-    meta = params.get("_meta")
-    return meta if isinstance(meta, dict) else {}
 
 
 def _parameter_of(problem: str) -> str:

@@ -5,14 +5,13 @@ carrel://audit{?caller,uri,since,limit,before,format}   one page of it
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from carrel.catalog import access
 from carrel.catalog.access import AUDIT
 from carrel.core.arguments import Argument, Arguments
 from carrel.core.errors import BadArgument, echo
-from carrel.core.isotime import iso_ms
+from carrel.core.isotime import iso_ms, parse_iso
 from carrel.core.model import Annotations, Resource, Text
 from carrel.core.provider import Document, Provider, Route
 from carrel.core.record import Value
@@ -94,14 +93,11 @@ class AuditRecord(Provider):
 
 def _time(name: str, text: str | None) -> int | None:
     """Return an ISO time in milliseconds; one without a zone counts as UTC."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError):
+    found = None if text is None else parse_iso(text)
+    if found is None and text is not None:
         message = f"Invalid parameter: {name}={echo(text)} (expected a time such as 2026-11-18T09:00:00Z)"
-        raise BadArgument(message, data={"parameter": name}) from None
+        raise BadArgument(message, data={"parameter": name})
+    return found
 
 
 def _as_text(rows: Sequence[AuditRow], following: str | None) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from carrel.catalog.catalog import Catalog, Part
 from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.content import NEXT, OPEN_ENDED, OTHER_PARTS
-from carrel.core.errors import NotFound, ProviderError, RequestError
+from carrel.core.errors import NotFound, ProviderError, RequestError, echo
 from carrel.core.hosts import ALWAYS_LOADED, LONG_RESULTS, answer_length, length_in_json
 from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
@@ -156,6 +156,9 @@ class Mirror(Provider):
             prefix = suggestions.as_uri(prefix)
         note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
         page, text = self._list_page(cursor, prefix, LIST_LENGTH), "No resources."
+        if prefix and not page.entries:
+            question = "" if prefix.endswith("//") else self._question(prefix)
+            text = f"No listed URI begins with {echo(prefix)}{'; ' if question else ''}{question}"
         while page.entries:
             text = _list_text(page, self._catalog.token_counts.of(page.entries), note, asked.budget)
             if asked.budget is None:
@@ -172,9 +175,7 @@ class Mirror(Provider):
         return ToolResult((text,), meta={NEXT: page.next_cursor} if page.next_cursor else None)
 
     def _list_page(self, cursor: str | None, prefix: str, limit: int) -> Page:
-        if prefix:
-            return self._catalog.whole_page(cursor, limit, prefix)
-        return self._catalog.page(cursor, limit)
+        return self._catalog.whole_page(cursor, limit, prefix) if prefix else self._catalog.page(cursor, limit)
 
     # Reading
 
@@ -183,29 +184,25 @@ class Mirror(Provider):
 
         uri = suggestions.as_uri(asked.uri)
         if asked.budget is not None or "budget" in _names(uri):
-            return self._read_within(uri, asked)
-        is_range = asked.start is not None or asked.length is not None
-        wanted = Range(asked.start or 0, asked.length) if is_range else None
-        if asked.length is not None or "length" in _names(uri):
-            room = self._catalog.max_bytes  # a length that somebody chose wins over what the host takes
-        reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
-        self._catalog.token_counts.remember(uri, with_tokens(reading))
+            reading, blocks = self._within_budget(uri, asked)
+        else:
+            is_range = asked.start is not None or asked.length is not None
+            wanted = Range(asked.start or 0, asked.length) if is_range else None
+            if asked.length is not None or "length" in _names(uri):
+                room = self._catalog.max_bytes  # a length that somebody chose wins over what the host takes
+            reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
+            self._catalog.token_counts.remember(uri, with_tokens(reading))
         if reading.error == "not_found" and (question := self._question(uri)):
             blocks = [*blocks, question]
         return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=next_in(reading))
 
-    def _read_within(self, uri: str, asked: ReadArguments) -> ToolResult:
+    def _within_budget(self, uri: str, asked: ReadArguments) -> tuple[Reading, Sequence[str | ResourceLink]]:
         """Return what the catalogue gives for a budget, which says itself what is missing."""
         parts = {"lines": asked.lines, "start": asked.start, "length": asked.length, "budget": asked.budget}
         uri = with_query(uri, **{name: value for name, value in parts.items() if value is not None})
         reading = self._catalog.read(uri)
-        if len(reading.items) == 1 and reading.items[0].uri is None:
-            blocks = _blocks(reading.items[0], uri)
-        else:
-            blocks = _several(reading, uri, self._catalog.max_bytes)
-        if reading.error == "not_found" and (question := self._question(uri)):
-            blocks = [*blocks, question]
-        return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=next_in(reading))
+        is_one = len(reading.items) == 1 and reading.items[0].uri is None
+        return reading, _blocks(reading.items[0], uri) if is_one else _several(reading, uri, self._catalog.max_bytes)
 
     def _fitting(
         self, uri: str, wanted: Range | None, lines: str, room: int

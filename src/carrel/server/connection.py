@@ -228,19 +228,17 @@ class Connection:
         self, job: Job, running: Running, run: Callable[[], bytes | None], *, owner: str = "", is_patient: bool = False
     ) -> Work:
         is_opening = job.call.method in _OPENING
+        late = ProviderError("Request timed out", word="timeout")
         return Work(
             running,
             run=run,
-            late=lambda: self._open(job, _WITHOUT_INSTRUCTIONS) if is_opening else self._time_out(job),
+            late=lambda: self._open(job, _WITHOUT_INSTRUCTIONS) if is_opening else self._fail(job, late),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
             deadline_s=self._dispatch.deadline_s,
             at_most_s=OPENING_DEADLINE_S if is_opening else inf,
             is_patient=is_patient,
             owner=owner,
         )
-
-    def _time_out(self, job: Job) -> bytes:
-        return self._fail(job, ProviderError("Request timed out", word="timeout"))
 
     def _refuse_duplicate(self, call: methods.ParsedCall) -> bytes:
         message = "Invalid request: id is in use by a request that still runs"

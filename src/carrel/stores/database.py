@@ -18,6 +18,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 from carrel.core.bus_address import BusAddress
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
+from carrel.core.version import how_to_install
 from carrel.stores import housekeeping
 from carrel.stores.audit import insert_audit
 from carrel.stores.bounded_connection import BoundedConnection, Hung
@@ -412,7 +413,7 @@ def _bus(address: BusAddress) -> "Bus":
     try:
         from carrel.stores.bus import Bus  # imports nats, which most stores do without
     except ImportError:
-        raise ConfigError("[bus] url needs packages that are not installed: pip install 'carrel[team]'") from None
+        raise ConfigError(f"[bus] url needs packages that are not installed: {how_to_install('team')}") from None
     return Bus(address)
 
 

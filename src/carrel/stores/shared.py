@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress
+from carrel.core.version import how_to_install
 
 if TYPE_CHECKING:
     from carrel.stores.database import Database
@@ -18,7 +19,7 @@ def acquire(address: StoreAddress) -> "Database":
     try:
         from carrel.stores.database import Database  # imports psycopg
     except ImportError:
-        raise ConfigError("[store] url needs packages that are not installed: pip install 'carrel[team]'") from None
+        raise ConfigError(f"[store] url needs packages that are not installed: {how_to_install('team')}") from None
     with _lock:
         database, users = _open.get(address.url) or (Database(address), 0)
         _open[address.url] = database, users + 1

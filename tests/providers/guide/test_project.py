@@ -31,7 +31,7 @@ def test_languages_folders_and_an_example_are_named(tmp_path: Path) -> None:
 
     facts = look_at(desk(tmp_path))
 
-    assert facts.lines == ("3 files, 1 KB: python 2, markdown 1", "Folders: `src/` 2")
+    assert facts.lines == ("3 files, 1 KB: python 2, markdown 1", "Files by folder: `src/` 2")
     assert facts.example == "workspace:///src/water.py"
 
 

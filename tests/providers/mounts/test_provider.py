@@ -676,6 +676,17 @@ def test_a_child_runs_in_the_project_and_sees_only_what_it_is_given(project: Pat
     assert not {"SECRET", "WORD"} & set(names)
 
 
+def test_what_a_child_writes_to_stderr_goes_to_the_log(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    noisy = f"import sys\nprint('wet', file=sys.stderr, flush=True)\n{SERVER}"
+    with caplog.at_level("INFO", "carrel.providers.mounts.connect"):
+        desk = desk_of(project, "[mounts.pid]", command(noisy), "era = 'legacy'")
+        with Client.to(desk.server) as client:
+            assert text_of(client, "pid://me")
+        desk.close()
+
+    assert "mount pid: wet" in caplog.messages
+
+
 def test_a_server_that_dies_is_restarted_and_its_death_is_an_error_on_its_own_uris_only(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

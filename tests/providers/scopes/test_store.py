@@ -138,7 +138,7 @@ CRASH = """
 import os, sys
 from carrel.providers.scopes import changes
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.values import now_ms
+from carrel.core.isotime import now_ms
 store = Store(sys.argv[1])
 with store.writing() as connection:
     changes.create(connection, now_ms(), title="Kept", alias="kept")

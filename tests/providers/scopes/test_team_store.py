@@ -16,12 +16,12 @@ from carrel.app.config import load
 from carrel.cli import main
 from carrel.client.client import Client
 from carrel.core.errors import RemoteError
+from carrel.core.isotime import now_ms
 from carrel.core.model import Text
 from carrel.core.store_address import parse_address
 from carrel.providers.scopes import changes, queries, tool_calls
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
 from carrel.providers.scopes.team_store import TeamStore
-from carrel.providers.scopes.values import now_ms
 from carrel.stores.outbox import changes_since
 from tests.support.gate import Gate
 from tests.support.postgres import PostgresServer

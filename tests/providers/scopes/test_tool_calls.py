@@ -11,7 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from carrel.catalog.catalog import Catalog
-from carrel.providers.scopes import tool_calls, tool_schemas, values
+from carrel.core.isotime import now_ms
+from carrel.providers.scopes import tool_calls, tool_schemas
 from carrel.providers.scopes.connection import ScopesStore
 from carrel.server.server import Server
 from tests.support.schemas import Conversation
@@ -352,11 +353,10 @@ def test_a_failure_is_not_kept(call: Caller) -> None:
 
 
 def test_a_key_is_kept_for_a_day(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = values.now_ms
     call("scopes.create", title="Once", customAlias="once", idempotencyKey=KEY)
-    monkeypatch.setattr(tool_calls, "now_ms", lambda: real() + tool_calls.KEPT_MS - 60_000)
+    monkeypatch.setattr(tool_calls, "now_ms", lambda: now_ms() + tool_calls.KEPT_MS - 60_000)
     assert call("scopes.create", title="Once", customAlias="once", idempotencyKey=KEY)["alias"] == "once"
-    monkeypatch.setattr(tool_calls, "now_ms", lambda: real() + tool_calls.KEPT_MS + 1)
+    monkeypatch.setattr(tool_calls, "now_ms", lambda: now_ms() + tool_calls.KEPT_MS + 1)
 
     assert (
         call.failure("scopes.create", title="Once", customAlias="once", idempotencyKey=KEY)["code"] == "DUPLICATE_TITLE"

@@ -578,7 +578,10 @@ def test_a_bucket_is_no_main_root(tmp_path: Path) -> None:
 def test_without_the_package_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded, "find_spec", lambda name: None)
     environment = environment_of(tmp_path, None, 'docs = "s3://team"')
-    with pytest.raises(ConfigError, match=r"install carrel\[team\]"), opened(environment, tmp_path):
+    with (
+        pytest.raises(ConfigError, match=r"not installed: pipx install --force '\.\[team\]' in a checkout of Carrel"),
+        opened(environment, tmp_path),
+    ):
         pass
 
 

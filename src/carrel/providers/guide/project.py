@@ -92,7 +92,7 @@ class ProjectSurvey:
         if folders:
             shown = folders.most_common(_MOST_NAMED)
             names = (f"`{decode_loosely(name)[:_NAME_LENGTH]}/` {number:,}" for name, number in shown)
-            lines.append(f"Folders: {', '.join(names)}")
+            lines.append(f"Files by folder: {', '.join(names)}")
         example = _example(languages, largest)
         return ProjectFacts((*lines, *_commands_line(self._commands)), _ROOT + example if example else "")
 

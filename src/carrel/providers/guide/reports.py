@@ -40,15 +40,15 @@ MAX_TOKENS: Final = 900
 """What the guide costs at most, in any project."""
 _Answer = TypeVar("_Answer")
 
-_SEARCH_FIRST: Final = (
-    "- **Search first:** the tool `search`, or `carrel://search?q={word}`. A hit names the lines to read."
+_SEARCH_FIRST: Final = "- **Search first:** {tool}`carrel://search?q={word}`. A hit names the lines to read.\n"
+_TOOLS: Final = (
+    "- **Tools:** if your host knows only tools: `read_resource` reads a URI, `list_resources` lists a prefix.\n"
 )
 _HOW_TO_READ: Final = """\
 - **Outline:** `{example}?outline` shows definitions or headings with their lines.
 - **Part:** `{example}?lines=1-40`, or `?start=0&length=20000` in bytes. `dev.carrel/next` in `_meta` is the next part.
 - **Budget:** `{example}?budget=2000` gives the best that fits into 2,000 tokens; on every URI.
 - **Folder:** its URI returns its children.
-- **Tools:** if your host has only tools, `read_resource` reads every URI, `list_resources` lists a prefix.
 - **Unchanged:** send the `dev.carrel/etag` of an answer as `dev.carrel/if-none-match` in `_meta`: if nothing has \
 changed, the answer has no content.
 - **Errors** say why, and what to read instead.
@@ -105,11 +105,14 @@ class Reports:
 
     def _how_to_read(self, facts: "ProjectFacts") -> str:
         """Return how to search, outline and read parts, with a file of this project as the example."""
-        example = facts.example or "workspace:///PATH"
-        word = quote(decode_loosely(example).rpartition("/")[2].partition(".")[0] or "readme", "")
-        is_searched = any(mounted.provider.name == "search" for mounted in self._catalog.mounted)
-        search = [_SEARCH_FIRST.format(word=word)] if is_searched else []
-        return "\n".join(["## How to read\n", *search, _HOW_TO_READ.format(example=example)])
+        example = facts.example or "URI"
+        word = quote(decode_loosely(facts.example).rpartition("/")[2].partition(".")[0] or "WORDS", "")
+        served = {mounted.provider.name: mounted for mounted in self._catalog.mounted}
+        search = served.get("search")
+        tool = "the tool `search`, or " if search is not None and search.has_tools else ""
+        first = "" if search is None else _SEARCH_FIRST.format(tool=tool, word=word)
+        tools = _TOOLS if "mirror" in served else ""
+        return f"## How to read\n\n{first}{tools}{_HOW_TO_READ.format(example=example)}"
 
     def catalogue(self) -> Text:
         """Return what is served, as JSON."""

@@ -2,11 +2,10 @@
 
 import threading
 from collections.abc import Mapping
-from time import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.core.errors import ConfigError
-from carrel.core.isotime import iso
+from carrel.core.isotime import iso, now_ms
 from carrel.core.record import Value, replace
 from carrel.providers.logs.ring import LogEntry, LogLine, Ring, Stream
 
@@ -155,11 +154,6 @@ class LogFacts(Value, frozen=True):
             "dev.carrel/duration-ms": self.duration_ms,
             **({} if self.origin is None else self.origin.meta()),
         }
-
-
-def now_ms() -> int:
-    """Return the present time in milliseconds."""
-    return int(time() * 1000)
 
 
 def with_ring(facts: LogFacts, ring: Ring) -> LogFacts:

@@ -14,7 +14,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from carrel.core.errors import ConfigError, Unreachable
-from carrel.providers.logs.log import STREAMS, Bounds, Kind, LogOrigin, State, now_ms
+from carrel.core.isotime import now_ms
+from carrel.providers.logs.log import STREAMS, Bounds, Kind, LogOrigin, State
 from carrel.providers.logs.ring import LogLine, Stream
 from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line
 from carrel.providers.logs.spooled_log import HEARTBEAT_S

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
+from carrel.core.isotime import now_ms
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE, keep_out_of_git
 from carrel.files.sandbox import belongs_here
-from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Kind, LogFacts, State, now_ms, with_ring
+from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Kind, LogFacts, State, with_ring
 from carrel.providers.logs.ring import LogEntry, LogLine, Stream
 from carrel.providers.logs.spool_lines import End, Header, dropped_line, end_line, entry_line, header_line, parse
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from carrel.core.isotime import parse_iso
 from carrel.core.record import Value
 from carrel.core.uri import is_text
 from carrel.providers.sage import folders
@@ -11,7 +12,7 @@ from carrel.providers.sage.fields import BadFile, decode
 from carrel.providers.sage.folders import FileData, FileMissing, SageFolders, Signature, Subfolder, segments_of
 from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.record_files import content_of, parse_content_file, parse_index
-from carrel.providers.sage.record_folder import find_by_words, only, time_of
+from carrel.providers.sage.record_folder import find_by_words, only
 from carrel.providers.sage.records import KnowledgeItem
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class KnowledgeFolder(Subfolder[str]):
 
     def _number(self, items: Iterable[KnowledgeItem]) -> dict[str, IndexedItem]:
         """Return items by id, and forget the states of files that belong to none of them."""
-        numbered = {item.id: IndexedItem(item, position, time_of(item.added)) for position, item in enumerate(items)}
+        numbered = {item.id: IndexedItem(item, position, parse_iso(item.added)) for position, item in enumerate(items)}
         files = {one.item.file for one in numbered.values()}
         self._states = {file: state for file, state in list(self._states.items()) if file in files}
         return numbered

@@ -9,9 +9,9 @@ import re
 from calendar import timegm
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Final, TypeVar
 
+from carrel.core.isotime import parse_iso
 from carrel.providers.sage.fields import BadFile, decode, split_front_matter
 from carrel.providers.sage.folders import FileData, FileMissing, FolderName, SageFolders, Signature, Subfolder, scan
 from carrel.providers.sage.names import is_plain
@@ -58,15 +58,6 @@ def without_time(stem: str) -> str:
     """Return a stem without the time at its start."""
     found = _TIME.match(stem)
     return stem if found is None else stem[found.end() :]
-
-
-def time_of(text: str) -> int | None:
-    """Return an ISO time in milliseconds, or None; a time without a zone counts as UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return None
 
 
 class RecordFile:
@@ -153,7 +144,7 @@ class RecordFolder(Subfolder[Record]):
             file.observe(read.signature)
             file.id, times = _read_head(file.name, decode(read.data))
             if file.when is None:
-                file.when = next((when for when in map(time_of, times) if when is not None), None)
+                file.when = next((when for when in map(parse_iso, times) if when is not None), None)
         except BadFile as error:
             file.reason = error.reason
         file.is_examined = True

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
 
 from carrel.core.hashing import blake2b
+from carrel.core.isotime import parse_iso
 from carrel.core.record import Value
 from carrel.files.userdirs import cache_folder
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.folders import FileMissing, walk
 from carrel.providers.sage.memory import SageMemory
-from carrel.providers.sage.record_folder import Record, RecordFolder, time_in, time_of, without_time, words_of
+from carrel.providers.sage.record_folder import Record, RecordFolder, time_in, without_time, words_of
 from carrel.providers.sage.records import Checkpoint, FailureRecord
 from carrel.search.index import IndexUnavailable
 from carrel.search.records import IndexedRecord, Reader, RecordHit, RecordIndex, best_first, find_parts
@@ -116,7 +117,7 @@ class SageSearch:
             except (BadFile, FileMissing):
                 return None
             fields, time = texts(record, stem)
-            times = (time_in(stem), time_of(time), data.modified_ms)
+            times = (time_in(stem), parse_iso(time), data.modified_ms)
             return IndexedRecord(fields, next(when for when in times if when is not None))
 
         return {stem: file.state for stem, file in files.items()}, read

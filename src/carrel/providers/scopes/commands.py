@@ -84,7 +84,7 @@ COMMANDS: Final = (
     ),
     ScopesCommand(
         "status",
-        f"Show or set a scope's status: {', '.join(STATUSES[:-1])} or {STATUSES[-1]}.",
+        f"Show or set a scope's status. STATUS is {', '.join(STATUSES[:-1])} or {STATUSES[-1]}.",
         (_SCOPE, CommandArgument("STATUS", "The new status, in upper or lower case.", is_optional=True)),
         (CommandOption(("--restore",), "First restore an archived scope, to TODO."),),
     ),

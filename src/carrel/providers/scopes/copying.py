@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from carrel.core.errors import echo
+from carrel.core.isotime import now_ms
 from carrel.core.record import replace
 from carrel.providers.scopes import importer, json_lines, queries
 from carrel.providers.scopes.connection import ScopesConnection, ScopesStore
 from carrel.providers.scopes.json_lines import Record
 from carrel.providers.scopes.scope_errors import ScopeError
-from carrel.providers.scopes.values import Scope, now_ms
+from carrel.providers.scopes.values import Scope
 from carrel.stores.copying import CopyConflict, CopyReport, CopyUnverified
 
 KIND: Final = "scopes"

@@ -21,6 +21,7 @@ from carrel.core.errors import (
     UnknownScheme,
     echo,
 )
+from carrel.core.hashing import hex_sha256
 from carrel.core.hierarchy import NotAFolder, folder_entry, folder_of, is_root
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import (
@@ -42,7 +43,7 @@ from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
 from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH, TreeQuery
-from carrel.providers.scopes.values import MAX_CHILDREN, SCOPE_URI, Scope, check_alias, hex_sha256, normalise_alias
+from carrel.providers.scopes.values import MAX_CHILDREN, SCOPE_URI, Scope, check_alias, normalise_alias
 
 if TYPE_CHECKING:
     from carrel.providers.scopes.connection import ScopesStore

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from carrel.core.errors import BadCursor
+from carrel.core.hashing import hex_sha256
 from carrel.core.isotime import iso_ms
 from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.scope_errors import StoreFault
-from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256, to_json
+from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, to_json
 
 MAX_ALIASES: Final = 100_000
 """Maximum number of aliases of one scope: a damaged index may be endless, and must not fill the memory."""

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Final
 
 from carrel.core.cache import BoundedCache
+from carrel.core.hashing import hex_sha256
 from carrel.core.model import Reading, Text
 from carrel.core.provider import Document
 from carrel.providers.scopes import queries, tree
 from carrel.providers.scopes.connection import ScopesConnection, ScopesStore
 from carrel.providers.scopes.scope_errors import not_found
 from carrel.providers.scopes.uris import TreeQuery
-from carrel.providers.scopes.values import SCOPE_URI, Scope, hex_sha256, to_json
+from carrel.providers.scopes.values import SCOPE_URI, Scope, to_json
 
 MAX_REMEMBERED: Final = 4_096
 """Maximum number of fingerprints that are kept: more than a few connections can subscribe to."""

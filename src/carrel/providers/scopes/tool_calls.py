@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from carrel.core.arguments import UNSET, InvalidArguments
 from carrel.core.content import matches
+from carrel.core.hashing import hex_sha256
+from carrel.core.isotime import now_ms
 from carrel.core.model import ResourceLink, ToolResult
 from carrel.core.record import Value, replace
 from carrel.providers.scopes import changes, queries
@@ -40,8 +42,6 @@ from carrel.providers.scopes.values import (
     check_description,
     check_status,
     check_title,
-    hex_sha256,
-    now_ms,
     parse_time,
     to_json,
 )

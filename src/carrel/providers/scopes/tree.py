@@ -4,11 +4,12 @@ Each level is one query that an index answers without sorting, with at most one 
 levels are walked depth first up to the maximum number of nodes.
 """
 
+from carrel.core.hashing import hex_sha256
 from carrel.core.record import Value, replace
 from carrel.providers.scopes import queries
 from carrel.providers.scopes.connection import ScopesConnection
 from carrel.providers.scopes.uris import DEFAULT_NODES, TreeQuery
-from carrel.providers.scopes.values import TREE_URI, Scope, hex_sha256, node_line
+from carrel.providers.scopes.values import TREE_URI, Scope, node_line
 
 
 class Rendered(Value, frozen=True, gc=False):

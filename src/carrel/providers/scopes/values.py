@@ -5,11 +5,9 @@ URIs, tools, the command line and imports all use these functions, so that one t
 
 import re
 from os import urandom
-from time import time_ns
 from typing import Final
 
 from carrel.core.errors import echo
-from carrel.core.hashing import sha256
 from carrel.core.record import Value
 from carrel.providers.scopes.alias_words import ADJECTIVES, NOUNS
 from carrel.providers.scopes.scope_errors import ScopeError, invalid
@@ -64,11 +62,6 @@ def to_json(value: object) -> str:
     import json  # not needed to list scopes
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def hex_sha256(text: str) -> str:
-    """Return the SHA-256 of a text in UTF-8."""
-    return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 # Aliases
@@ -160,11 +153,6 @@ def make_id(bits: int) -> str:
     bits = bits & ~(0x3 << 62) | 0x2 << 62
     text = f"{bits:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def now_ms() -> int:
-    """Return the present time in milliseconds."""
-    return time_ns() // 1_000_000
 
 
 def parse_time(name: str, text: object) -> int:

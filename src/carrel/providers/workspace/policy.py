@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, Literal
 
-from carrel.core.errors import ConfigError
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
 from carrel.core.record import Value, replace
-from carrel.files.gitignore import Chain, Rules, TooManyPatterns, ignores, octets
-from carrel.files.secrets import DenyList, holds_secrets
+from carrel.files.gitignore import Chain, ignores, octets
+from carrel.files.secrets import DenyList, holds_secrets, rules_of
 from carrel.providers.workspace.ignore_rules import IgnoreRules, Segments, enter
 from carrel.providers.workspace.paths import REASONS
 from carrel.providers.workspace.tracked_files import Hidden, Tracked
@@ -102,7 +101,7 @@ class Policy:
         self._tracked = tracked if hidden is None and preset in ("code", "all") else None
         self._ignore = ignore
         ignore.on_full = self.forget
-        self._allow = _rules_of(allow)
+        self._allow = rules_of("allow", allow)
         self._deny = DenyList(deny)
         self._hidden: Treatment = hidden or ("unlisted" if preset == "flutter" else "refuse")
         self._ignored: Treatment = ignored or ("unlisted" if preset == "flutter" else "refuse")
@@ -252,13 +251,6 @@ class Policy:
 
     def _allows(self, rules: FolderRules, name: str, *, is_folder: bool) -> bool:
         return bool(self._allow.decide(rules.path, octets(name), is_folder=is_folder))
-
-
-def _rules_of(allow: Sequence[str]) -> Rules:
-    try:
-        return Rules.of(map(octets, allow))
-    except TooManyPatterns as error:
-        raise ConfigError(f"[workspace] allow: there are {error}") from None
 
 
 def follow(verdict: Verdict, real: Verdict) -> Verdict:

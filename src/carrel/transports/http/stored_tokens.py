@@ -5,13 +5,14 @@ valid while it is away.
 """
 
 from collections.abc import Mapping
-from time import time
 
 from carrel.core.errors import ConfigError
+from carrel.core.hashing import hex_sha256
+from carrel.core.isotime import now_ms
 from carrel.stores.store_errors import StoreUnavailable
 from carrel.stores.token_table import SCHEME, TokenRow, TokenTable
 from carrel.transports.http.shared_sessions import Missed
-from carrel.transports.http.tokens import Token, TokenStore, hash_token, make_token
+from carrel.transports.http.tokens import Token, TokenStore, make_token
 
 
 class StoredTokens(TokenStore):
@@ -26,7 +27,7 @@ class StoredTokens(TokenStore):
     def add(self, name: str, scopes: frozenset[str] | None) -> str:
         """Create a token and return it; only its hash is stored."""
         secret = make_token()
-        row = TokenRow(name, hash_token(secret), None if scopes is None else tuple(sorted(scopes)), int(time() * 1000))
+        row = TokenRow(name, hex_sha256(secret), None if scopes is None else tuple(sorted(scopes)), now_ms())
         if not self._table.add(row):
             raise ConfigError(f"there is a token {name!r} already; revoke it first, or choose another name")
         return secret

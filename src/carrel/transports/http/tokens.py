@@ -12,13 +12,14 @@ import secrets
 import threading
 from collections.abc import Mapping
 from hmac import compare_digest
-from time import monotonic, time
+from time import monotonic
 from typing import Final
 
 from carrel.catalog.access import Access
 from carrel.catalog.groups import NO_GROUPS, Groups
 from carrel.core.errors import ConfigError
-from carrel.core.hashing import sha256
+from carrel.core.hashing import hex_sha256
+from carrel.core.isotime import now_ms
 from carrel.core.record import Value
 from carrel.files.atomic import FILE_MODE, locked, replace_private
 from carrel.files.userdirs import state_folder
@@ -75,7 +76,7 @@ class TokenStore:
             tokens = self.all()
             if any(token.name == name for token in tokens):
                 raise ConfigError(f"there is a token {name!r} already; revoke it first, or choose another name")
-            self._save([*tokens, Token(name, hash_token(secret), kept, int(time() * 1000))])
+            self._save([*tokens, Token(name, hex_sha256(secret), kept, now_ms())])
         return secret
 
     def revoke(self, name: str) -> bool:
@@ -128,7 +129,7 @@ class Keyring:
     def __init__(self, store: TokenStore, local: str | None, groups: Groups = NO_GROUPS) -> None:
         self._store = store
         self._groups = groups
-        self._local = [] if local is None else [(hash_token(local), Access("local"))]
+        self._local = [] if local is None else [(hex_sha256(local), Access("local"))]
         self._lock = threading.Lock()
         self._state = (-1, -1)
         self._looked_at = float("-inf")
@@ -137,7 +138,7 @@ class Keyring:
     def find(self, token: str) -> Access | None:
         """Return the access of a token. All tokens are compared, so that the time reveals nothing."""
         self._look()
-        digest = hash_token(token)
+        digest = hex_sha256(token)
         found = None
         for known, access in self._known:
             if compare_digest(known, digest):
@@ -171,8 +172,3 @@ class Keyring:
 def make_token() -> str:
     """Return a new token."""
     return PREFIX + secrets.token_urlsafe(32)
-
-
-def hash_token(token: str) -> str:
-    """Return the hash by which a token is stored."""
-    return str(sha256(token.encode("utf-8", "surrogatepass")).hexdigest())

@@ -14,7 +14,7 @@ from time import monotonic, time
 from typing import Final
 
 from carrel.catalog.access import Access
-from carrel.core.hashing import sha256
+from carrel.core.hashing import hex_sha256
 from carrel.core.record import replace
 from carrel.transports.http.asgi import MCP_PATH, Request
 
@@ -41,7 +41,7 @@ class Visits:
         """Return the path and query of a new link that lets its first user in with this access."""
         key = secrets.token_urlsafe(32)
         with self._lock:
-            self._links = _with_unexpired(self._links, self._clock(), (_hash(key), access, self._clock() + LINK_S))
+            self._links = _with_unexpired(self._links, self._clock(), (hex_sha256(key), access, self._clock() + LINK_S))
         return f"{OPEN_PATH.decode()}?key={key}"
 
     def enter(self, query: bytes) -> bytes | None:
@@ -69,7 +69,7 @@ class Visits:
             self._links.remove(found)
             value = secrets.token_urlsafe(32)
             access = replace(found[1], expires_at=time() + COOKIE_S)
-            self._cookies = _with_unexpired(self._cookies, now, (_hash(value), access, now + COOKIE_S))
+            self._cookies = _with_unexpired(self._cookies, now, (hex_sha256(value), access, now + COOKIE_S))
             return value
 
     def _access_of(self, value: str) -> Access | None:
@@ -102,7 +102,7 @@ def _may_use_cookie(request: Request) -> bool:
 
 def _find(kept: list[tuple[str, Access, float]], value: str, now: float) -> tuple[str, Access, float] | None:
     """Return what is kept for a value; all are compared, so that the time reveals nothing."""
-    digest = _hash(value)
+    digest = hex_sha256(value)
     found = None
     for one in kept:
         if compare_digest(one[0], digest) and now < one[2]:
@@ -114,7 +114,3 @@ def _with_unexpired(
     kept: list[tuple[str, Access, float]], now: float, added: tuple[str, Access, float]
 ) -> list[tuple[str, Access, float]]:
     return [*[one for one in kept if now < one[2]][-_MAX_KEPT:], added]
-
-
-def _hash(value: str) -> str:
-    return str(sha256(value.encode("utf-8", "surrogatepass")).hexdigest())
