@@ -166,7 +166,16 @@ def test_a_text_without_an_outline_says_why_and_what_to_read(name: str, text: st
     shown = render(outline_of(text, name), URI, text)
 
     assert why in shown
-    assert re.search(r"Read \?lines=1(-\d+)? for its first lines", shown)
+    assert re.search(r"Read \?lines=1(-\d+)? for its first lines?\.", shown)
+
+
+def test_numbers_in_an_outline_have_the_right_nouns_and_an_empty_text_names_no_lines() -> None:
+    one, none = (render(outline_of(text, "a.py"), URI, text) for text in ("X = 1\n", ""))
+
+    assert "(Python, 1 line, " in one
+    assert "Read ?lines=1 for its first line." in one
+    assert "(Python, 0 lines, 0 tokens)" in none
+    assert "lines=" not in none
 
 
 def test_a_text_that_is_too_large_to_be_read_names_its_first_part() -> None:

@@ -202,6 +202,15 @@ def test_a_folder_has_its_tree_with_sizes(desk: Catalog) -> None:
     ]
 
 
+def test_the_outline_of_a_file_is_cut_by_bytes_and_refuses_lines(desk: Catalog) -> None:
+    [name] = [entry.uri for entry in desk.entries() if entry.uri.endswith(".py")][:1]
+    whole = text(desk, f"{name}?outline")
+
+    assert text(desk, f"{name}?outline&start=5&length=20") == whole[5:25]
+    with pytest.raises(BadArgument, match="not together with outline"):
+        text(desk, f"{name}?outline&lines=1-2")
+
+
 def test_each_line_of_a_root_ends_in_what_follows_its_uri(desk: Catalog) -> None:
     head, *lines = text(desk, "workspace:///?outline").splitlines()
     uris = [head.split(" ")[0] + line.split(" ")[-1] for line in lines]

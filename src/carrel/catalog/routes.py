@@ -281,7 +281,7 @@ class Routes:
         if view is not None:
             found = self.find(view.uri)
             if view.budget is None:
-                return replace(found, view=view)
+                return replace(found, view=view, query_range=view.range or found.query_range)
             # With a budget, the range selects the text that must fit, and the result is not cut again.
             return replace(found, view=replace(view, range=found.query_range), query_range=())
         scheme = uri.partition(":")[0].lower()

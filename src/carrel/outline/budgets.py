@@ -284,7 +284,7 @@ def _fit_children(reading: Reading, budget: Budget) -> Reading:
         max(map(estimate_tokens, lines), default=0) + 2 * estimate_tokens(f"[{budget.uri} {following(1)}]") + _MARGIN
     )
     uri = budget.following(budget.uri, least)
-    text = f"[{name_of(budget.uri)}: {len(lines)} children; none fits budget={budget.tokens}; next: {uri}]"
+    text = f"[{name_of(budget.uri)}: 0 of {len(lines)} children fit budget={budget.tokens}; next: {uri}]"
     only = Text(text, FOLDER_TYPE, meta={NEXT: uri})
     return replace(reading, items=(only,), more=lambda _: None)
 

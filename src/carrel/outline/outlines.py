@@ -11,7 +11,7 @@ from typing import Final
 from carrel.core.tokens import JOINT, estimate_tokens
 from carrel.core.uri import split_query
 from carrel.outline import languages
-from carrel.outline.rows import FUNCTIONS, MAX_ROWS, Row, TextOutline
+from carrel.outline.rows import FUNCTIONS, MAX_ROWS, Row, TextOutline, counted
 
 MAX_SOURCE: Final = 1 << 20
 """Bytes of a text that is outlined; a log may have more."""
@@ -105,10 +105,11 @@ def render(
     `cost` are the tokens of the text, if they are known.
     """
     count, tokens = len(lines_of(text)), estimate_tokens(text) if cost is None else cost
-    head = f"{uri} ({outline.title}, {count} lines, {tokens} tokens)"
+    head = f"{uri} ({outline.title}, {counted(count, 'line')}, {counted(tokens, 'token')})"
     if not outline.rows:
         step = min(count, FREE_LINES // 3)
-        return f"{head}\nNo outline: {outline.note}. Read {_reads(uri, 1, step)} for its first lines.\n"
+        advice = f" Read {_reads(uri, 1, step)} for its first {'line' if step == 1 else 'lines'}." if count else ""
+        return f"{head}\nNo outline: {outline.note}.{advice}\n"
     if budget is None and not is_all:
         budget = max(_LEAST, tokens // SHARE) if count > FREE_LINES else max(_LEAST_OF_SHORT, tokens // _SHARE_OF_SHORT)
     room = None if budget is None else budget - estimate_tokens(head) - 2 * JOINT

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Final
 
 from carrel.core.tokens import JOINT, estimate_tokens
+from carrel.outline.rows import counted
 
 MAX_TOKENS: Final = 2_000
 MAX_FILES: Final = 50_000
@@ -37,7 +38,7 @@ def render(
     root = _tree(uri, every[:MAX_FILES])
     more = "more than " if len(every) > MAX_FILES else ""
     joint = "" if uri.endswith("/") else "/"
-    head = f"{uri} (folder, {more}{_counted(root.files, 'file')}, {_counted(root.size, 'byte')})"
+    head = f"{uri} (folder, {more}{counted(root.files, 'file')}, {counted(root.size, 'byte')})"
     if is_all:
         lines = list(islice(_lines(root, joint, 1_000), MAX_ALL))
     elif budget is None:
@@ -89,10 +90,6 @@ def _fitting(root: _Branch, joint: str, tokens: int) -> list[str]:
     return taken
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun if number == 1 else f'{noun}s'}"
-
-
 def _lines(folder: _Branch, path: str, depth: int) -> Iterator[str]:
     """Yield a line for each child, folders with their children if they are not too deep; `path` stands before names."""
     stack = [(folder, path, 0, iter(folder.children.items()))]
@@ -104,9 +101,9 @@ def _lines(folder: _Branch, path: str, depth: int) -> Iterator[str]:
             continue
         below = f"{path}{name}"
         if isinstance(child, _Branch):
-            yield f"{' ' * level}{_counted(child.files, 'file')}, {_counted(child.size, 'byte')} {below}?outline"
+            yield f"{' ' * level}{counted(child.files, 'file')}, {counted(child.size, 'byte')} {below}?outline"
             if level + 1 < depth:
                 stack.append((child, f"{below}/", level + 1, iter(child.children.items())))
         else:
-            size = "" if child is None else f"{_counted(child, 'byte')} "
+            size = "" if child is None else f"{counted(child, 'byte')} "
             yield f"{' ' * level}{size}{below}?outline"

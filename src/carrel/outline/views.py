@@ -40,7 +40,7 @@ class View(Value, frozen=True):
     budget: str | None = None
     asked: str = ""
     range: tuple[tuple[str, str], ...] = ()
-    """`start` and `length`, for a budget."""
+    """`start` and `length`, of an outline or for a budget."""
 
 
 class Viewed(Value, frozen=True):
@@ -73,7 +73,8 @@ def find_view(uri: str, names: frozenset[str], rows: Sequence[tuple[UriTemplate,
 def view_of(uri: str, names: frozenset[str]) -> View | None:
     """Return what the query asks for under these names; raise if that is not possible."""
     query = split_query(uri)[1]
-    asked = [pair for pair in pairs(query) if pair[0] in names] if query else []
+    given = pairs(query) if query else []
+    asked = [pair for pair in given if pair[0] in names]
     if not asked:
         return None
     values = dict(asked)
@@ -84,8 +85,11 @@ def view_of(uri: str, names: frozenset[str]) -> View | None:
     if outline not in (None, "", _ALL):
         raise _invalid(f"outline={echo(outline or '')}", "expected ?outline, or ?outline=all for all of it", uri)
     lines = values.get("lines")
-    if outline is not None and lines is not None:
+    if outline is not None and "lines" in dict(given):
         raise _invalid("lines", "not together with outline", uri)
+    if outline is not None and "budget" not in values:
+        ranged = tuple(pair for pair in given if pair[0] in _RANGE_NAMES)
+        return View(without(uri, names | _RANGE_NAMES), outline, asked=uri, range=ranged)
     return View(without(uri, names), outline, lines, values.get("budget"), without(uri, _BUDGET))
 
 

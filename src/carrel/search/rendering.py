@@ -161,7 +161,7 @@ def about(hit: SearchHit) -> str:
     """Return the name of a hit, its cost, and whether it was searched in part."""
     facts = (
         hit.definition or hit.title,
-        f"{hit.tokens:,} tokens" if hit.tokens else "",
+        f"{hit.tokens:,} {'token' if hit.tokens == 1 else 'tokens'}" if hit.tokens else "",
         "indexed in part" if hit.is_partial else "",
     )
     return ", ".join(printable_line(fact) for fact in facts if fact)

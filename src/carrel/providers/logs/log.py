@@ -138,7 +138,8 @@ class LogFacts(Value, frozen=True):
     @property
     def description(self) -> str:
         """The state and the size of the log in one line."""
-        counted = f"{self.ending}, {self.entries} entries, {self.dropped_entries} dropped"
+        noun = "entry" if self.entries == 1 else "entries"
+        counted = f"{self.ending}, {self.entries} {noun}, {self.dropped_entries} dropped"
         sent = "" if self.origin is None else self.origin.description
         return f"{sent}: {counted}" if sent else counted
 

@@ -439,12 +439,11 @@ def _merged(every: Iterable[Iterator[Resource]]) -> Iterator[Resource]:
 
 
 def _left_out_message(root: str, preset: str, census: Census) -> str:
-    counted = f"{census.left_out} of {census.files} files"
-    if census.is_cut:
-        counted = f"{census.left_out} of the first {census.files} files"
+    counted = f"{census.left_out} of {'the first ' if census.is_cut else ''}{census.files} files"
     where = f" in @{root}" if root else ""
     reason = f"preset {preset} excludes their type"
-    return f"{counted}{where} are not served: {reason}; `{SET_PRESET} code` serves every text file"
+    verb = "is" if census.left_out == 1 else "are"
+    return f"{counted}{where} {verb} not served: {reason}; `{SET_PRESET} code` serves every text file"
 
 
 def _checked_names(roots: Mapping[str, Place]) -> Mapping[str, Place]:
