@@ -27,7 +27,9 @@ def barriers(page: Page) -> list[str]:
     """Return what keeps people from using a page: serious and critical findings of axe."""
     # A script of the driver, not of the page: the page's policy does not apply to it.
     page.evaluate(_axe())
-    found: dict[str, Any] = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    found: dict[str, Any] = page.evaluate(
+        "() => axe.run(document, {resultTypes: ['violations'], rules: {'target-size': {enabled: true}}})"
+    )
     assert found["passes"] or found["violations"], "axe looked at nothing"
     return [
         f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node['any'][0]['message'] if node['any'] else ''}"

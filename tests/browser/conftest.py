@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, StorageState
 
 from tests.browser.chromium import Outside, browsing
-from tests.browser.desk import Desk, lay_out_desk, serving
+from tests.browser.desk import Desk, lay_out_desk, running, serving
 from tests.browser.person import Person, visiting
 
 
@@ -51,6 +51,8 @@ def served_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     project = lay_out_desk(folder)
     with serving(project, folder / "home", [str(folder / "garden.py")]) as desk:
         desk.run("run", "--name", "lamps", "--", "cat", "server.log.txt")
+        with running(desk, "broken", "echo no power; exit 3"):
+            pass
         desk.run("run", "--name", "evil", "--kind", "build", "--", "cat", "evil/run-log.txt")
         yield desk
 

@@ -15,6 +15,9 @@ from tests.support.sage_folder import git, put
 LONG = "".join(f"def function_{number}() -> int:\n    return {number}\n\n\n" for number in range(1_500))
 """A file of 6,000 lines."""
 
+MINIFIED = "".join(f"function f{number}(a,b){{return a+{number}*b}}" for number in range(6_000))
+"""A file of one line, of 220 kB."""
+
 GUIDE = """\
 # Guide
 
@@ -144,6 +147,7 @@ def lay_out_everything(project: Path) -> None:
     lay_out(project)
     put(project / "carrel.toml", '[alc]\nhome = ".algocline"\n\n[workspace]\npreset = "all"\n')
     put(project / "lib/long.py", LONG)
+    put(project / "lib/app.min.js", MINIFIED)
     put(project / "docs/guide.md", GUIDE)
     put(project / "data/beds.json", DATA)
     put(project / "server.log.txt", SAMPLE_LOG)

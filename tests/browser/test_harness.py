@@ -15,6 +15,9 @@ from tests.browser.person import visiting
 PAGES = {
     "/sound": "<!doctype html><html lang=en><title>Sound</title><main><h1>Sound</h1><p>It is.</p></main></html>",
     "/faint": "<!doctype html><html lang=en><title>F</title><h1>F</h1><p style='color:#ccc'>Faint words</p></html>",
+    "/tiny": "<!doctype html><html lang=en><title>T</title><main><h1>T</h1>"
+    "<button style='width:9px;height:9px;padding:0' aria-label=a></button>"
+    "<button style='width:9px;height:9px;padding:0' aria-label=b></button></main></html>",
     "/inline": "<!doctype html><title>I</title><p>x</p><script>document.title = 'ran'</script>",
     "/thrown": "<!doctype html><title>T</title><p>x</p><script>throw new Error('over the wall')</script>",
     "/pwned": "<!doctype html><title>P</title><img alt='' src=data:, onerror='window.pwned = `image`'>",
@@ -78,12 +81,14 @@ def test_a_request_that_leaves_is_seen_twice(browser: Browser, origin: str, outs
     assert outside.asked == []
 
 
-def test_faint_letters_and_broken_html_are_found(browser: Browser, origin: str, tmp_path: Path) -> None:
+def test_faint_letters_tiny_controls_and_broken_html_are_found(browser: Browser, origin: str, tmp_path: Path) -> None:
     with visiting(browser, origin) as person:
         person.forgive("favicon.ico")
         person.go("/faint")
         [found] = barriers(person.page)
         assert found.startswith("color-contrast (serious)")
+        person.go("/tiny")
+        assert {found.partition(" ")[0] for found in barriers(person.page)} == {"target-size"}
         person.go("/sound")
         assert barriers(person.page) == []
     errors = html_errors({"sound": PAGES["/sound"], "broken": PAGES["/broken"]}, tmp_path)

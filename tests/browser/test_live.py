@@ -87,7 +87,7 @@ def test_a_log_says_that_its_program_runs_and_that_it_ended(person: Person, log:
     facts = person.page.locator("main .facts-line")
     expect(facts).to_contain_text("running")
     log.end()
-    expect(facts).to_contain_text("exited 0")
+    expect(facts).to_contain_text("succeeded (exit code 0)")
 
 
 def test_a_log_without_scripts_is_read_again_by_hand(visit: Visiting, log: Growing) -> None:

@@ -283,3 +283,29 @@ def test_code_in_a_cell_of_a_table_stays_in_its_line(person: Person, desk: Desk)
             return height("thead") > 0 && height("tbody") > 0 && height("tbody") < 1.5 * height("thead");
         }"""
     )
+
+
+def test_a_file_of_one_long_line_is_read_in_parts_without_scrolling_sideways(person: Person, desk: Desk) -> None:
+    person.go("/workspace/lib/app.min.js")
+    page = person.page
+    text = ""
+    for _ in range(9):
+        text += page.locator(".code .l").inner_text()
+        assert page.evaluate(
+            "[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)"
+        )
+        following = page.locator("a[rel=next]")
+        if not following.count():
+            break
+        following.first.click()
+    assert text == (desk.project / "lib/app.min.js").read_text(encoding="utf-8")
+    page.locator("a[rel=prev]").first.click()
+    assert "bytes" in person.text(".facts-line")
+
+
+def test_a_log_whose_run_failed_says_so_in_words(person: Person, desk: Desk) -> None:
+    person.go("/logs/run")
+    row = person.page.locator("#rows tbody tr").filter(has_text="broken")
+    assert "failed (exit code 3)" in row.inner_text()
+    row.get_by_role("link").click()
+    assert "failed (exit code 3)" in person.text(".facts-line")

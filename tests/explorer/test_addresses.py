@@ -69,6 +69,8 @@ def test_crumbs_of_any_text_end(text: str) -> None:
         ("run/lamps_1", "logs://run/", "lamps_1"),
         ("lib/", "workspace:///lib", "lib/"),
         ("main.py", "workspace:///", "main.py"),
+        ("größe/jwt", "sage://gr%C3%B6%C3%9Fe", "jwt"),
+        (" ", "workspace:///", "%20"),
     ],
 )
 def test_a_child_is_shown_without_the_name_of_its_folder(name: str, folder: str, short: str) -> None:

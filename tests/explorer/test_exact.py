@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from carrel.catalog.access import Access, ActingAs
 from carrel.explorer import exact
 from tests.support.explorer_desk import Browsed
@@ -42,17 +40,3 @@ def test_nothing_that_is_copied_holds_a_token_and_words_are_quoted() -> None:
     assert made["carrel cat"] == "carrel cat 'workspace:///a b$(x)'"
     assert made["mention for Claude Code, Gemini CLI, Qwen Code"] == "@carrel:workspace:///a b$(x)"
     assert "$CARREL_TOKEN" in made["curl"]
-
-
-@pytest.mark.parametrize(
-    ("uri", "meta", "part"),
-    [
-        ("w:///a", {}, "w:///a"),
-        ("w:///a", {"total": 10, "start": 0, "length": 10, "lines": "1-2"}, "w:///a"),
-        ("w:///a", {"total": 99, "start": 0, "length": 10, "lines": "1-2"}, "w:///a?lines=1-2"),
-        ("w:///a?lines=1-9", {"total": 99, "start": 0, "length": 10, "lines": "1-2"}, "w:///a?lines=1-2"),
-        ("w:///a?x=1", {"total": 99, "start": 5, "length": 10, "lines": "1-1"}, "w:///a?x=1&start=5&length=10"),
-    ],
-)
-def test_a_part_has_a_uri(uri: str, meta: dict[str, object], part: str) -> None:
-    assert exact.part_of(uri, {f"dev.carrel/{name}": value for name, value in meta.items()}) == part

@@ -3,7 +3,7 @@
 import pytest
 
 from carrel.core import limits
-from carrel.explorer.labels import LIMITS, fact_texts, label, limit_texts
+from carrel.explorer.labels import LIMITS, fact_texts, label, limit_texts, outcome
 from tests.support.explorer_desk import Browsed
 
 
@@ -21,6 +21,29 @@ def test_a_limit_is_shown_with_its_unit() -> None:
         "1.5 seconds",
         "1\N{NARROW NO-BREAK SPACE}800 seconds",
     ]
+
+
+def test_the_unit_of_one_is_singular() -> None:
+    one = {"page_size": 1, "stuck_s": 1.0, "updates_per_second": 1, "list_ttl_ms": 1}
+
+    assert list(limit_texts(one).values()) == ["1 entry", "1 second", "1 per second", "1 ms"]
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "words"),
+    [
+        ("running", None, "running"),
+        ("exited", 0, "succeeded (exit code 0)"),
+        ("exited", 3, "failed (exit code 3)"),
+        ("exited", None, "ended"),
+        ("timed-out", 143, "failed: timed out (exit code 143)"),
+        ("not-started", None, "failed: not started"),
+        ("stopped", 143, "stopped (exit code 143)"),
+        (None, 3, None),
+    ],
+)
+def test_how_a_program_ended_is_said_in_words(state: str | None, code: int | None, words: str | None) -> None:
+    assert outcome({"dev.carrel/state": state, "dev.carrel/exit-code": code}) == words
 
 
 @pytest.mark.parametrize(

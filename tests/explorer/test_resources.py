@@ -1,8 +1,14 @@
 """The page of a resource: folders, texts in parts, images, and what is refused."""
 
+import re
+from html import unescape
 from pathlib import Path
 
+import pytest
+
 from tests.support.explorer_desk import Browsed
+from tests.support.logging_project import writer
+from tests.support.sage_folder import put
 
 
 def test_a_folder_shows_its_children_with_sizes_and_tokens(browsed: Browsed) -> None:
@@ -131,7 +137,7 @@ def test_bytes_have_no_lines_before_or_after_and_no_blame(project: Path, browsed
     (project / "large.bin").write_bytes(bytes(range(256)) * 1_000)
     page = browsed.page("/workspace/large.bin")
 
-    assert "Lines after" not in page
+    assert "Next part" not in page
     assert "?blame" not in page
     assert "?outline" not in page
 
@@ -168,3 +174,72 @@ def test_what_to_copy_and_the_way_to_the_models_view_stand_above_the_content(bro
         page = browsed.page(path)
         assert page.index('href="#model"') < page.index("data-copy-uri") < page.index('id="live"')
         assert page.count("data-copy-uri") == page.count('id="model"') == 1
+
+
+def test_a_log_whose_run_failed_says_so_with_its_exit_code_on_its_page_and_in_its_folder(
+    browsed: Browsed, project: Path
+) -> None:
+    for name, code in (("good", 0), ("bad", 3)):
+        log = writer(project, name)
+        log.feed("out", b"made\n")
+        log.end(code)
+    rows = {row["name"]: row["state"] for row in browsed.get("/logs/run.json", {}).json["children"]}
+    [bad] = [name for name in rows if "bad" in name]
+    folder, page = browsed.page("/logs/run"), browsed.page(f"/logs/{bad}")
+
+    assert sorted(rows.values()) == ["failed (exit code 3)", "succeeded (exit code 0)"]
+    assert '<td class="failed">failed (exit code 3)</td>' in folder
+    assert "<td>succeeded (exit code 0)</td>" in folder
+    assert '<b class="failed">failed (exit code 3)</b>' in page
+    assert "failed (exit code 3)" in browsed.get("/logs/run.md", {}).body.decode()
+    assert "state: failed (exit code 3)" in browsed.get(f"/logs/{bad}.md", {}).body.decode()
+    assert ">state</th>" not in browsed.page("/workspace/")
+
+
+def test_one_of_anything_is_singular(browsed: Browsed, project: Path) -> None:
+    put(project / "one/a.py", "x")
+
+    assert "(Python, 1 line, " in browsed.page("/workspace/one/a.py?outline")
+    assert "for its first line." in browsed.page("/workspace/one/a.py?outline")
+    assert "1 file, 1 byte)" in browsed.page("/workspace/one/?outline")
+    assert "`workspace:///one/a.py` 1 byte " in browsed.get("/workspace/one.md", {}).body.decode()
+
+
+ODD = (
+    "a b",
+    " ",
+    "a ",
+    "100%",
+    "%41",
+    "a#b",
+    "a?b",
+    "größe ☀",
+    "it's",
+    'say "hi"',
+    "a&b;c",
+    "n" * 200,
+    "a+b",
+    "x.json",
+)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_folder_with_an_odd_name_is_shown_and_linked_everywhere(browsed: Browsed, project: Path, name: str) -> None:
+    put(project / f"odd/{name}/{name}/in.txt", "inside\n")
+    address, shown = "/workspace/odd", name if name.strip() else "%20"
+    for _ in range(2):
+        page = browsed.page(address)
+        [found] = re.findall(r'<a class="go folder" href="([^"]+)" data-uri="[^"]+">([^<]+)</a>', page)
+        assert unescape(found[1]).removesuffix("/") == shown
+        address = unescape(found[0])
+        for spelled in (address, f"{address}/"):
+            page = browsed.page(spelled)
+            path = page.partition('aria-label="Path"')[2].partition("</nav>")[0]
+            crumbs = re.findall(r'<li><a href="([^"]+)"(?: aria-current="page")?>([^<]*)</a></li>', path)
+            assert unescape(crumbs[-1][1]) == shown
+            assert unescape(crumbs[-1][0]) == address
+            assert f"<h1>{crumbs[-1][1]}</h1>" in page
+            assert f"<title>{crumbs[-1][1]} · Carrel</title>" in page
+            twin = re.findall(r'type="application/json" href="([^"]+)"', page)[0]
+            assert browsed.get(unescape(twin), {}).json["kind"] == "folder"
+    assert f'href="{address}/in.txt"' in unescape(browsed.page(address))

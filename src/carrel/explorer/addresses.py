@@ -48,7 +48,7 @@ class Addresses:
         crumbs: list[tuple[str, str]] = []
         here = uri.rstrip("/") if not is_root(uri) else uri
         while not is_root(here):
-            crumbs.append((decode_loosely(here.rpartition("/")[2]), self.page(here)))
+            crumbs.append((name_in(here), self.page(here)))
             here = parent_of(here)
         return [(here, self.page(here)), *reversed(crumbs)]
 
@@ -58,7 +58,14 @@ def address_about(page: str, uri: str, twin: str = "") -> str:
     return f"/-/{page}{twin}?uri={quote(uri.encode('utf-8', 'replace').decode(), QUERY_SAFE)}"
 
 
+def name_in(uri: str) -> str:
+    """Return the last name in a URI without a query, as people read it; one of spaces alone as it is escaped."""
+    spelled = uri.rstrip("/").rpartition("/")[2]
+    name = decode_loosely(spelled)
+    return name if name.strip() else spelled
+
+
 def short_name(name: str, folder: str) -> str:
     """Return the name of a child without that of its folder, such as `jwt` for `failure/jwt` in `sage://failure`."""
-    rest = name.removeprefix(f"{folder.rstrip('/').rpartition('/')[2]}/")
-    return rest or name
+    rest = name.removeprefix(f"{name_in(folder)}/") or name
+    return rest if rest.strip() else quote(rest)

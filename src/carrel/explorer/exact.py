@@ -4,11 +4,9 @@ The answer is made by the server itself, from a message as a client sends it, wi
 """
 
 import shlex
-from collections.abc import Mapping
 from typing import Final
 
 from carrel.catalog.access import current_access
-from carrel.core.uri import split_query
 from carrel.protocol import eras, jsonrpc
 from carrel.server.requests import Work
 from carrel.server.server import Server
@@ -44,21 +42,3 @@ def copies(uri: str, url: str) -> list[dict[str, str]]:
         {"name": "carrel cat", "label": "carrel cat", "text": f"carrel cat {shlex.quote(uri)}"},
         {"name": "curl", "label": "curl", "text": curl},
     ]
-
-
-def part_of(uri: str, meta: Mapping[str, object]) -> str:
-    """Return the URI of the part that a reading holds; the given URI if it is the whole or already names the part."""
-    total, length = meta.get("dev.carrel/total"), meta.get("dev.carrel/length")
-    start = meta.get("dev.carrel/start", 0)
-    if not isinstance(total, int) or not isinstance(length, int) or (start == 0 and length == total):
-        return uri
-    bare, query = split_query(uri)
-    lines = str(meta.get("dev.carrel/lines", ""))
-    first, _, last = lines.partition("-")
-    others = [piece for piece in (query or "").split("&") if piece and piece.partition("=")[0] not in _RANGES]
-    is_lined = first.isdigit() and last.isdigit() and int(last) > int(first)
-    part = f"lines={lines}" if is_lined else f"start={start}&length={length}"
-    return f"{bare}?{'&'.join([*others, part])}"
-
-
-_RANGES: Final = ("lines", "start", "length")

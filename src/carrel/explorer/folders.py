@@ -7,6 +7,7 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.hashing import blake2b
 from carrel.core.model import FOLDER_TYPE, Page, Resource
 from carrel.explorer.addresses import Addresses, short_name
+from carrel.explorer.labels import outcome
 from carrel.explorer.rendering.amounts import size
 from carrel.explorer.rendering.markup import Html
 from carrel.explorer.rendering.plots import Bar, bars
@@ -39,6 +40,7 @@ def _row(entry: Resource, known: int | None, addresses: Addresses) -> dict[str, 
         "size": entry.size,
         "tokens": about if known is None else known,
         "tokensAreEstimated": known is None and about is not None,
+        "state": outcome(entry.meta or {}),
         "lastModifiedMs": None if entry.annotations is None else entry.annotations.last_modified_ms,
     }
 

@@ -72,12 +72,18 @@ _FACTS: Final[Mapping[str, str]] = {
 _TIMES: Final = ("expiresAt", "written")
 _KEYED: Final = ("providers", "presets")
 """Facts whose keys are names that a user chose."""
+_OUTCOMES: Final[Mapping[str, str]] = {
+    "lost": "lost: its writer was killed",
+    "not-started": "failed: not started",
+    "timed-out": "failed: timed out",
+}
+"""States of a log's program whose names need more words."""
 _CAPITAL: Final = re.compile(r"(?<=[a-z])[A-Z]")
 
 
 def limit_texts(limits: Mapping[str, object]) -> dict[str, str]:
     """Return what each limit is for, with its value and unit."""
-    return {LIMITS[name][0]: f"{_number(value)} {LIMITS[name][1]}" for name, value in limits.items()}
+    return {LIMITS[name][0]: f"{_number(value)} {_unit(value, LIMITS[name][1])}" for name, value in limits.items()}
 
 
 def fact_texts(value: object, name: str = "") -> object:
@@ -98,6 +104,22 @@ def fact_texts(value: object, name: str = "") -> object:
 def label(name: str) -> str:
     """Return words for the name of a fact, such as `last failure` for `lastCause`."""
     return _FACTS.get(name) or _CAPITAL.sub(lambda found: f" {found[0].lower()}", name).replace("_", " ")
+
+
+def outcome(meta: Mapping[str, object]) -> str | None:
+    """Return whether the program that writes a log runs, or how it ended, in words; None if this is no log."""
+    state, code = meta.get("dev.carrel/state"), meta.get("dev.carrel/exit-code")
+    if not isinstance(state, str):
+        return None
+    words = ("succeeded" if code == 0 else "failed" if isinstance(code, int) else "ended") if state == "exited" else ""
+    words = words or _OUTCOMES.get(state, state)
+    return f"{words} (exit code {code})" if isinstance(code, int) else words
+
+
+def _unit(value: object, unit: str) -> str:
+    """Return a unit in the form that a number asks for; `ms` and `per second` have only one."""
+    is_plural = value != 1 or unit in ("ms", "per second")
+    return unit if is_plural else f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
 
 
 def _number(value: object) -> str:

@@ -1,6 +1,6 @@
 """The page of a resource: a folder with its children, or a text, an image or other bytes.
 
-Of a long text the page shows one part, with the addresses of the others.
+Of a long text the page shows one part, with the addresses of the others: see `parts`.
 """
 
 import json
@@ -13,28 +13,28 @@ from carrel.catalog.catalog import Part
 from carrel.core.content import close_sources
 from carrel.core.errors import CarrelError, RequestError
 from carrel.core.hierarchy import is_root, parent_of
-from carrel.core.model import FOLDER_TYPE, Blob, Item, Page, Reading, Text
+from carrel.core.model import FOLDER_TYPE, Blob, Item, Page, Range, Reading, Text
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
 from carrel.explorer import exact, folders
-from carrel.explorer.addresses import Addresses, address_about
+from carrel.explorer.addresses import Addresses, address_about, name_in
+from carrel.explorer.labels import outcome
 from carrel.explorer.leaves import Leaf
+from carrel.explorer.parts import PART_BYTES, RANGES, TextPart, part_of
 from carrel.explorer.rendering.markup import Content, Links, visible_json
 from carrel.server.server import Server
 
 if TYPE_CHECKING:
     from carrel.explorer.rendering.rendering import Rendering
 
-PART_BYTES: Final = 65_536
-"""How much of a text a page shows at once."""
 LOG_BYTES: Final = 131_072
-"""The same for a log: a read returns its end, which is shown whole."""
-_RANGES: Final = frozenset({"lines", "start", "length"})
+"""How much of a log a page shows at once: a log of this machine is shown whole."""
 _VIEWS: Final = frozenset({"at", "blame", "diff", "log", "outline"})
 """Parameters that ask for something else than the file as it is."""
 _FOLDERS_FIRST: Final = ("workspace:",)
 """Schemes whose folders are listed without a read, because a read opens every child."""
 _TWINS: Final = (".json", ".md")
+_NO_PARTS: Final = {"before": "", "following": "", "at_end": "", "is_whole": True, "place": ""}
 _MAX_ITEMS: Final = 20
 
 
@@ -109,7 +109,10 @@ class Resources:
         item: Item = reading.items[0] if reading.items else Text("")
         mime_type = item.mime_type or reading.mime_type
         meta = dict(item.meta or {})
-        part = exact.part_of(uri, meta)
+        text = item.text if isinstance(item, Text) else ""
+        shown = part_of(uri, text, meta)
+        part = uri if shown.is_whole else shown.own
+        following = shown.following or str(meta.get("dev.carrel/next") or "")
         answered = exact.answer(self._server, part)
         total = meta.get("dev.carrel/total")
         data: dict[str, object] = {
@@ -122,9 +125,9 @@ class Resources:
             "size": total if isinstance(total, int) else _length(item),
             "lines": meta.get("dev.carrel/lines"),
             "totalLines": meta.get("dev.carrel/total-lines"),
-            "next": meta.get("dev.carrel/next"),
-            "tokens": estimate_tokens(item.text) if isinstance(item, Text) else None,
-            "state": _state(meta),
+            "next": following or None,
+            "tokens": estimate_tokens(text) if isinstance(item, Text) else None,
+            "state": outcome(meta),
             "dropped": meta.get("dev.carrel/dropped-entries") or None,
             **_outcome(answered),
         }
@@ -132,11 +135,11 @@ class Resources:
             **self._place(uri),
             **self._model(uri, part, origin, answered),
             "renderings": [self._rendering(uri, one, reading) for one in reading.items[:_MAX_ITEMS]],
-            "bare": without(uri, _RANGES),
-            "raw": address_about("raw", without(uri, _RANGES)),
+            "bare": shown.uri,
+            "raw": address_about("raw", shown.uri),
             "versions": self._versions(uri, is_text=isinstance(item, Text)),
-            "text": item.text if isinstance(item, Text) else "",
-            **self._parts(uri, meta if isinstance(item, Text) else {}),
+            "text": text,
+            **(self._parts(shown, following) if isinstance(item, Text) else _NO_PARTS),
         }
         return self._leaf("content", uri, data, view, reading.etag or "", reading.last_modified_ms)
 
@@ -147,7 +150,7 @@ class Resources:
         total = meta.get("dev.carrel/total")
         first = str(meta.get("dev.carrel/lines", "")).partition("-")[0]
         content = Content(
-            item.uri if item.uri and len(reading.items) > 1 else without(uri, _RANGES),
+            item.uri if item.uri and len(reading.items) > 1 else without(uri, RANGES),
             item.mime_type or reading.mime_type,
             item.text if isinstance(item, Text) else None,
             total if isinstance(total, int) else _length(item),
@@ -168,32 +171,16 @@ class Resources:
             lambda uri: address_about("raw", uri) if is_here(uri) else None,
         )
 
-    def _parts(self, uri: str, meta: Mapping[str, object]) -> dict[str, object]:
-        """Return the addresses of the parts before and after this one, and of the last lines."""
-        first, _, last = str(meta.get("dev.carrel/lines", "")).partition("-")
-        following = meta.get("dev.carrel/next")
-        bare, before, end = without(uri, _RANGES), "", ""
-        total = meta.get("dev.carrel/total-lines")
-        if first.isdigit() and last.isdigit() and int(last) > int(first):
-            shown = int(last) - int(first) + 1
-            if int(first) > 1:
-                lines = f"{max(1, int(first) - shown)}-{int(first) - 1}"
-                before = self._addresses.page(with_query(bare, lines=lines))
-            if following:
-                following = with_query(bare, lines=f"{int(last) + 1}-")
-                if isinstance(total, int) and total > int(last):
-                    end = self._addresses.page(with_query(bare, lines=f"{max(1, total - 499)}-{total}"))
-        elif not first:
-            before, end = self._byte_parts(bare, meta)
-        return {"before": before, "following": self._page(str(following)) if following else "", "end": end}
+    def _parts(self, shown: TextPart, following: str) -> dict[str, object]:
+        """Return where a part of a text lies, and the addresses of the others; empty where there are none."""
 
-    def _byte_parts(self, bare: str, meta: Mapping[str, object]) -> tuple[str, str]:
-        """Return the addresses of the part before and of the last one, of a text whose lines are not counted."""
-        named = (meta.get(f"dev.carrel/{name}") for name in ("start", "length", "total"))
-        start, length, total = (one if isinstance(one, int) else 0 for one in named)
-        before = with_query(bare, start=str(max(0, start - length)), length=str(min(start, length)))
-        last = with_query(bare, start=str(max(0, total - PART_BYTES)), length=str(PART_BYTES))
-        return self._page(before) if start else "", self._page(last) if start + length < total else ""
+        def read(wanted: Range) -> str:
+            [item] = self._catalog.read_part(shown.uri, wanted, Part(PART_BYTES)).items
+            return item.text if isinstance(item, Text) else ""
+
+        others = {"before": shown.before(read), "following": following, "at_end": shown.at_end}
+        addresses = {name: self._page(uri) if uri else "" for name, uri in others.items()}
+        return {**addresses, "is_whole": shown.is_whole, "place": shown.place}
 
     def _versions(self, uri: str, *, is_folder: bool = False, is_text: bool = True) -> list[dict[str, str]]:
         """Return other views of a file: its outline and, where there is git, its history, blame and difference.
@@ -257,9 +244,9 @@ class Resources:
         modified_ms: int | None,
     ) -> Leaf:
         bare = split_query(uri)[0]
-        title = bare if is_root(bare) else decode_loosely(bare.rstrip("/").rpartition("/")[2])
+        title = bare if is_root(bare) else name_in(bare)
         as_json, as_md = (self._twin(uri, twin) for twin in _TWINS)
-        live = without(uri, _RANGES | {"cursor"})
+        live = without(uri, RANGES | {"cursor"})
         return Leaf(template, title, data, as_json, as_md, view, etag, modified_ms, live=live, model=str(view["part"]))
 
     def _twin(self, uri: str, twin: str) -> str:
@@ -298,12 +285,6 @@ def _outcome(answered: bytes) -> dict[str, object]:
     """Return the result or the error of an answer, for the data of a page."""
     answer = json.loads(answered)
     return {name: answer[name] for name in ("result", "error") if name in answer}
-
-
-def _state(meta: Mapping[str, object]) -> str | None:
-    """Return whether the program that writes a log still runs, or how it ended; None if this is not a log."""
-    state, code = meta.get("dev.carrel/state"), meta.get("dev.carrel/exit-code")
-    return None if not isinstance(state, str) else f"{state} {code}" if isinstance(code, int) else state
 
 
 def _length(item: Item) -> int | None:

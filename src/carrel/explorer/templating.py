@@ -14,7 +14,7 @@ from carrel.core.hashing import blake2b
 from carrel.core.isotime import iso
 from carrel.core.uri import QUERY_SAFE, quote
 from carrel.explorer.addresses import short_name
-from carrel.explorer.rendering.amounts import count, counts, size
+from carrel.explorer.rendering.amounts import count, counted, noun, size
 from carrel.explorer.rendering.markup import Html, element, join, visible
 
 FOLDER: Final = os.path.dirname(__file__)
@@ -40,7 +40,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(size=size, count=count, counts=counts, iso=iso, day=day, fenced=fenced, urlquote=urlquote)
+    made.filters.update(
+        size=size, count=count, counted=counted, noun=noun, iso=iso, day=day, fenced=fenced, urlquote=urlquote
+    )
     made.filters.update(exactly=escape, coded=coded, columns=columns, short_name=short_name)
     made.globals["static"] = static_address
     return made

@@ -2,7 +2,7 @@
 
 import pytest
 
-from carrel.explorer.rendering.amounts import count, counts, moment, size
+from carrel.explorer.rendering.amounts import count, counted, moment, size
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,9 @@ def test_thousands_are_set_apart(number: int | None, shown: str) -> None:
     assert count(number) == shown
 
 
-def test_thousands_are_set_apart_in_a_range_of_lines() -> None:
-    assert counts("1-5890") == "1-5\u202f890"
+@pytest.mark.parametrize(("number", "shown"), [(0, "0 lines"), (1, "1 line"), (2_000, "2\u202f000 lines")])
+def test_a_noun_has_the_form_that_its_number_asks_for(number: int, shown: str) -> None:
+    assert counted(number, "line") == shown
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,14 @@ def count(number: int | None) -> str:
     return "" if number is None else f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def counts(text: str) -> str:
-    """Return a text with its numbers as `count` spells them, such as a range of lines."""
-    return re.sub(r"\d{1,18}", lambda found: count(int(found[0])), text)
+def noun(number: int, singular: str) -> str:
+    """Return a noun in the form that a number asks for."""
+    return singular if number == 1 else f"{singular}s"
+
+
+def counted(number: int, singular: str) -> str:
+    """Return a number with a noun, such as `1 line` or `2 lines`."""
+    return f"{count(number)} {noun(number, singular)}"
 
 
 def moment(text: str) -> str:

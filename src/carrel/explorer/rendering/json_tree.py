@@ -149,7 +149,7 @@ class _Tree:
         start, end, noun = ("{", "}", "member") if is_map else ("[", "]", "item")
         if not count:
             return join((before, escape(start + end)))
-        said = element("small", f"{amounts.count(count)} {noun}{'s' if count > 1 else ''}")
+        said = element("small", amounts.counted(count, noun))
         head = element("summary", before, start, Html(" "), said)
         if depth >= MAX_DEPTH:
             return join((before, escape(f"{start}…{end} "), said))

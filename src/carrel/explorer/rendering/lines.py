@@ -5,6 +5,8 @@ from typing import Final
 from carrel.explorer.rendering.markup import Content, Html
 
 _FEW_LINES: Final = 9_999
+_LONG: Final = 2_000
+"""Characters of a line that is broken, because nobody scrolls so far sideways; with those of its HTML."""
 
 
 def numbered(lines: list[Html], first: int, levels: list[str] | None = None) -> Html:
@@ -17,7 +19,8 @@ def numbered(lines: list[Html], first: int, levels: list[str] | None = None) -> 
     for at, line in enumerate(lines):
         number = first + at
         level = levels[at] if levels else ""
-        own = f'l level-{level}" data-level="{level}' if level else "l"
+        own = "l long" if len(line) > _LONG else "l"
+        own = f'{own} level-{level}" data-level="{level}' if level else own
         anchor = f'<a class="n" href="#L{number}" data-n="{number}" tabindex="-1" aria-hidden="true"></a>'
         shown.append(
             f'<span class="{own}" id="L{number}">{anchor}{line}</span>'

@@ -115,7 +115,7 @@ def columns(title: str, made: Columns, id_: str) -> Html:
     size = len(made.counts[names[0]])
     totals = [sum(made.counts[name][at] for name in names) for at in range(size)]
     most = max(1, *totals)
-    said = ", ".join(_counted(sum(made.counts[name]), name) for name in names)
+    said = ", ".join(amounts.counted(sum(made.counts[name]), name.removesuffix("s")) for name in names)
     peak = f"A column is {_step_words(made.step_s)}, the highest has {amounts.count(most)}"
     about = f"{said}, from {made.begin(0)} to {made.begin(size)}. {peak}."
     drawn = [_column(made, names, at, most) for at in range(size) if totals[at]]
@@ -146,13 +146,10 @@ def _column(made: Columns, names: Sequence[str], at: int, most: int) -> Html:
             bottom -= height
             top = f"{max(0.0, bottom):.2f}"
             parts.append(element("rect", x=at * 10 + 1, y=top, width=8, height=f"{height:.2f}", class_=_class_of(name)))
-    words = ", ".join(_counted(made.counts[name][at], name) for name in names if made.counts[name][at])
+    words = ", ".join(
+        amounts.counted(made.counts[name][at], name.removesuffix("s")) for name in names if made.counts[name][at]
+    )
     return element("g", element("title", f"{made.begin(at)}: {words}"), *parts)
-
-
-def _counted(count: int, name: str) -> str:
-    """Return a number with what it counts; `name` is a plural that ends in `s`."""
-    return f"{amounts.count(count)} {name if count != 1 else name.removesuffix('s')}"
 
 
 def _class_of(name: str) -> str:
