@@ -11,7 +11,7 @@ PAGES = {
     "small folder": "/workspace/lib",
     "code": "/workspace/lib/main.dart",
     "long code": "/workspace/lib/long.py",
-    "long line": "/workspace/lib/app.min.js?start=65536",
+    "long line": "/workspace/web/app.min.js?start=65536",
     "lines of code": "/workspace/lib/long.py?lines=100-140",
     "markdown": "/workspace/docs/guide.md",
     "json": "/workspace/data/beds.json",

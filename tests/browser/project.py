@@ -147,7 +147,7 @@ def lay_out_everything(project: Path) -> None:
     lay_out(project)
     put(project / "carrel.toml", '[alc]\nhome = ".algocline"\n\n[workspace]\npreset = "all"\n')
     put(project / "lib/long.py", LONG)
-    put(project / "lib/app.min.js", MINIFIED)
+    put(project / "web/app.min.js", MINIFIED)
     put(project / "docs/guide.md", GUIDE)
     put(project / "data/beds.json", DATA)
     put(project / "server.log.txt", SAMPLE_LOG)

@@ -286,7 +286,7 @@ def test_code_in_a_cell_of_a_table_stays_in_its_line(person: Person, desk: Desk)
 
 
 def test_a_file_of_one_long_line_is_read_in_parts_without_scrolling_sideways(person: Person, desk: Desk) -> None:
-    person.go("/workspace/lib/app.min.js")
+    person.go("/workspace/web/app.min.js")
     page = person.page
     text = ""
     for _ in range(9):
@@ -298,7 +298,7 @@ def test_a_file_of_one_long_line_is_read_in_parts_without_scrolling_sideways(per
         if not following.count():
             break
         following.first.click()
-    assert text == (desk.project / "lib/app.min.js").read_text(encoding="utf-8")
+    assert text == (desk.project / "web/app.min.js").read_text(encoding="utf-8")
     page.locator("a[rel=prev]").first.click()
     assert "bytes" in person.text(".facts-line")
 

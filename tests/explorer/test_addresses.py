@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.explorer.addresses import Addresses, address_about, short_name
+from carrel.explorer.addresses import Addresses, address_about, short_name, title_of
 
 ADDRESSES = Addresses(lambda scheme: scheme == "workspace")
 
@@ -60,6 +60,21 @@ def test_crumbs_lead_from_the_root_down_to_the_resource() -> None:
 def test_crumbs_of_any_text_end(text: str) -> None:
     for uri in (f"workspace:///{text}", f"logs://{text}", f"x:{text}", text):
         assert ADDRESSES.crumbs(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "title"),
+    [
+        ("workspace:///", "workspace:///"),
+        ("workspace:///a/b%20c/", "b c"),
+        ("workspace:///%20", "%20"),
+        ("alc://packages/sketch/meta", "sketch/meta"),
+        ("alc://packages/sketch", "sketch"),
+        ("alc://cards/one", "one"),
+    ],
+)
+def test_the_title_of_a_page_tells_it_from_others(uri: str, title: str) -> None:
+    assert title_of(uri) == title
 
 
 @pytest.mark.parametrize(

@@ -188,8 +188,8 @@ def test_a_log_whose_run_failed_says_so_with_its_exit_code_on_its_page_and_in_it
     folder, page = browsed.page("/logs/run"), browsed.page(f"/logs/{bad}")
 
     assert sorted(rows.values()) == ["failed (exit code 3)", "succeeded (exit code 0)"]
-    assert '<td class="failed">failed (exit code 3)</td>' in folder
-    assert "<td>succeeded (exit code 0)</td>" in folder
+    assert '<td class="state failed">failed (exit code 3)</td>' in folder
+    assert '<td class="state">succeeded (exit code 0)</td>' in folder
     assert '<b class="failed">failed (exit code 3)</b>' in page
     assert "failed (exit code 3)" in browsed.get("/logs/run.md", {}).body.decode()
     assert "state: failed (exit code 3)" in browsed.get(f"/logs/{bad}.md", {}).body.decode()

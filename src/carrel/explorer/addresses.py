@@ -65,6 +65,14 @@ def name_in(uri: str) -> str:
     return name if name.strip() else spelled
 
 
+def title_of(uri: str) -> str:
+    """Return the title of the page of a URI without a query: its last name, after that of its `alc` package."""
+    if is_root(uri):
+        return uri
+    is_part = uri.startswith("alc://packages/") and uri.strip("/").count("/") > 3
+    return f"{name_in(parent_of(uri))}/{name_in(uri)}" if is_part else name_in(uri)
+
+
 def short_name(name: str, folder: str) -> str:
     """Return the name of a child without that of its folder, such as `jwt` for `failure/jwt` in `sage://failure`."""
     rest = name.removeprefix(f"{name_in(folder)}/") or name

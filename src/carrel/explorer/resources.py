@@ -17,7 +17,7 @@ from carrel.core.model import FOLDER_TYPE, Blob, Item, Page, Range, Reading, Tex
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
 from carrel.explorer import exact, folders
-from carrel.explorer.addresses import Addresses, address_about, name_in
+from carrel.explorer.addresses import Addresses, address_about, title_of
 from carrel.explorer.labels import outcome
 from carrel.explorer.leaves import Leaf
 from carrel.explorer.parts import PART_BYTES, RANGES, TextPart, part_of
@@ -244,7 +244,7 @@ class Resources:
         modified_ms: int | None,
     ) -> Leaf:
         bare = split_query(uri)[0]
-        title = bare if is_root(bare) else name_in(bare)
+        title = title_of(bare)
         as_json, as_md = (self._twin(uri, twin) for twin in _TWINS)
         live = without(uri, RANGES | {"cursor"})
         return Leaf(template, title, data, as_json, as_md, view, etag, modified_ms, live=live, model=str(view["part"]))

@@ -44,7 +44,9 @@ def _failure(text: str, uri: str, links: Links) -> Html:
         return laid_out(found[name], uri, links)
 
     rows = (("Approach", part("approach")), ("Why it failed", part("why")), ("Learned", part("learned")))
-    return element("div", element("h2", found["id"]), facts(rows), class_="prose record failure")
+    is_named = uri.partition("?")[0].rpartition("/")[2] == found["id"]  # the page has this title already
+    head = Html("") if is_named else element("h2", found["id"])
+    return element("div", head, facts(rows), class_="prose record failure")
 
 
 def _record(text: str, uri: str, links: Links) -> Html:
