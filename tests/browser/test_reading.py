@@ -90,7 +90,7 @@ def test_a_long_file_comes_in_parts_that_join(person: Person) -> None:
         following = page.locator("a[rel=next]")
         if not following.count():
             break
-        following.first.click()
+        person.go(following.first.get_attribute("href") or "")
     assert len(page.context.pages) == 1
     assert "\n".join(lines).strip() == LONG.strip()
     assert page.locator("a[rel=prev]").count() >= 1
@@ -300,7 +300,7 @@ def test_a_file_of_one_long_line_is_read_in_parts_without_scrolling_sideways(per
         following.first.click()
     assert text == (desk.project / "web/app.min.js").read_text(encoding="utf-8")
     page.locator("a[rel=prev]").first.click()
-    assert "bytes" in person.text(".facts-line")
+    expect(page.locator("a[rel=next]").first).to_be_visible()
 
 
 def test_a_log_whose_run_failed_says_so_in_words(person: Person, desk: Desk) -> None:
@@ -308,4 +308,4 @@ def test_a_log_whose_run_failed_says_so_in_words(person: Person, desk: Desk) -> 
     row = person.page.locator("#rows tbody tr").filter(has_text="broken")
     assert "failed (exit code 3)" in row.inner_text()
     row.get_by_role("link").click()
-    assert "failed (exit code 3)" in person.text(".facts-line")
+    expect(person.page.locator(".facts-line b")).to_have_text("failed (exit code 3)")
