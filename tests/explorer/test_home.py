@@ -38,6 +38,12 @@ def test_home_is_shown_to_every_caller_with_only_what_they_may_read(guarded: Bro
     assert nothing & {"workspace", "logs", "guide"} == set()
 
 
+def test_the_models_view_is_offered_only_of_what_the_caller_may_read(guarded: Browsed) -> None:
+    for page, uri in (("/", "carrel://guide"), ("/-/health", "carrel://health"), ("/-/providers", "carrel://catalog")):
+        assert f"<code>{uri}</code>" in guarded.page(page, caller="all")
+        assert "As the model sees it" not in guarded.page(page, caller="logs")
+
+
 def test_home_answers_in_the_form_that_a_client_prefers(browsed: Browsed) -> None:
     assert browsed.get("/", {"accept": "application/json"}).headers["content-type"] == "application/json"
     assert browsed.get("/", {"accept": "*/*"}).headers["content-type"].startswith("text/html")

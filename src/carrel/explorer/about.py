@@ -12,7 +12,7 @@ from carrel.core import limits
 from carrel.core.isotime import iso
 from carrel.core.server_paths import without_paths_within
 from carrel.core.version import __version__
-from carrel.explorer.home import reason
+from carrel.explorer.home import reason, served_of_guide
 from carrel.explorer.labels import fact_texts, limit_texts
 from carrel.explorer.leaves import Leaf
 from carrel.explorer.survey import Survey
@@ -63,7 +63,8 @@ class About:
         data = self._facts[name]()
         shown = limit_texts(data) if name == "limits" else fact_texts(data)
         view = {"name": name, "names": TITLES, "lead": LEADS[name], "shown": shown, "crumbs": []}
-        return Leaf("about", TITLES[name], data, f"/-/{name}.json", f"/-/{name}.md", view, model=_MODEL.get(name, ""))
+        model = served_of_guide(self._desk, _MODEL[name]) if name in _MODEL else ""
+        return Leaf("about", TITLES[name], data, f"/-/{name}.json", f"/-/{name}.md", view, model=model)
 
     def _providers(self) -> dict[str, object]:
         reasons = {choice.name: choice for choice in self._desk.choices}

@@ -39,7 +39,8 @@ class Home:
             "notes": [without_server_paths(note, self._desk.config.root) for note in self._desk.notes],
             **self._hosts(),
         }
-        return Leaf("home", title, data, "/index.json", "/index.md", {"crumbs": []}, model="carrel://guide")
+        model = served_of_guide(self._desk, "carrel://guide")
+        return Leaf("home", title, data, "/index.json", "/index.md", {"crumbs": []}, model=model)
 
     def _row(self, mounted: Mounted, choice: Choice | None, said: Surveyed) -> dict[str, object]:
         provider = mounted.provider
@@ -82,6 +83,11 @@ class Home:
         found, others = hosts.states(self._desk.config.root, dict(self._desk.config.environment))
         rows = [{"name": one.name, "title": one.title, "state": one.state, "command": one.command} for one in found]
         return {"hosts": rows, "otherHosts": others}
+
+
+def served_of_guide(desk: Desk, uri: str) -> str:
+    """Return a URI of the guide if the caller may read it and it is served; else an empty text."""
+    return uri if any(one.provider.name == "guide" for one in desk.catalog.visible()) else ""
 
 
 def reason(desk: Desk, name: str, choice: Choice | None) -> str:
