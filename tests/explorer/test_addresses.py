@@ -68,6 +68,7 @@ def test_crumbs_of_any_text_end(text: str) -> None:
         ("workspace:///", "workspace:///"),
         ("workspace:///a/b%20c/", "b c"),
         ("workspace:///%20", "%20"),
+        ("workspace:///a%0Ab%09", "a\\nb\\t"),
         ("alc://packages/sketch/meta", "sketch/meta"),
         ("alc://packages/sketch", "sketch"),
         ("alc://cards/one", "one"),
@@ -86,6 +87,8 @@ def test_the_title_of_a_page_tells_it_from_others(uri: str, title: str) -> None:
         ("main.py", "workspace:///", "main.py"),
         ("größe/jwt", "sage://gr%C3%B6%C3%9Fe", "jwt"),
         (" ", "workspace:///", "%20"),
+        ("\u200b", "workspace:///", "%E2%80%8B"),
+        ("a\nb", "workspace:///", "a\\nb"),
     ],
 )
 def test_a_child_is_shown_without_the_name_of_its_folder(name: str, folder: str, short: str) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from carrel.core.errors import BadArgument
 from carrel.core.hierarchy import is_root, parent_of
+from carrel.core.printable import printable_line
 from carrel.core.uri import PATH_SAFE, QUERY_SAFE, decode_loosely, quote, scheme_of, split_query
 
 _DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
@@ -59,10 +60,8 @@ def address_about(page: str, uri: str, twin: str = "") -> str:
 
 
 def name_in(uri: str) -> str:
-    """Return the last name in a URI without a query, as people read it; one of spaces alone as it is escaped."""
-    spelled = uri.rstrip("/").rpartition("/")[2]
-    name = decode_loosely(spelled)
-    return name if name.strip() else spelled
+    """Return the last name in a URI without a query, as people read it."""
+    return _shown(decode_loosely(uri.rstrip("/").rpartition("/")[2]))
 
 
 def title_of(uri: str) -> str:
@@ -76,4 +75,10 @@ def title_of(uri: str) -> str:
 def short_name(name: str, folder: str) -> str:
     """Return the name of a child without that of its folder, such as `jwt` for `failure/jwt` in `sage://failure`."""
     rest = name.removeprefix(f"{name_in(folder)}/") or name
-    return rest if rest.strip() else quote(rest)
+    return _shown(rest)
+
+
+def _shown(name: str) -> str:
+    """Return a name in one line; one that nobody could see, such as a space, as in a URI."""
+    is_seen = any(one.isprintable() and not one.isspace() for one in name)
+    return printable_line(name if is_seen else quote(name.encode("utf-8", "replace").decode()))
