@@ -85,13 +85,18 @@ def test_the_part_of_a_long_line_says_where_it_lies_and_what_the_model_reads(bro
     assert 'class="l long"' in page
 
 
-def test_a_log_that_another_machine_sent_is_read_in_parts(browsed: Browsed) -> None:
+def test_a_long_log_opens_at_its_end_and_is_read_in_parts(browsed: Browsed) -> None:
     head = {"program": "make", "ms": 1_000, "origin": {"key": "k" * 24}}
     lines = [{"seq": seq, "ms": 1_000, "stream": "out", "text": f"line {seq} {'x' * 80}"} for seq in range(1, 5_001)]
     body = "".join(f"{json.dumps(one)}\n" for one in (head, *lines, {"end": "exited", "exit_code": 0, "ms": 5_000}))
     browsed.desk.catalog.append("logs://build/ci_1", body.encode())
-    shown = list(parts(browsed, "/logs/build/ci_1", "next"))
+    page = browsed.page("/logs/build/ci_1")
+    shown = list(parts(browsed, "/logs/build/ci_1?start=0", "next"))
 
+    assert 'data-live="logs://build/ci_1"' in page
+    assert "line 5000 x" in page
+    assert '<a href="/logs/build/ci_1?start=0">First part</a>' in page
+    assert "line 1 x" not in page
     assert len(shown) > 2
     assert "".join(joined(text) for _, text in shown) == "".join(str(one["text"]) for one in lines)
 

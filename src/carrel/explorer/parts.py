@@ -69,6 +69,11 @@ class TextPart(Value, frozen=True):
         return with_query(self.uri, lines=f"{self.last + 1}-") if is_lined else with_query(self.uri, start=self.end)
 
     @property
+    def at_start(self) -> str:
+        """The URI of the first part; empty at the start."""
+        return with_query(self.uri, start=0) if self.start else ""
+
+    @property
     def at_end(self) -> str:
         """The URI of the last part; empty at the end."""
         if self.end >= self.total:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from carrel.explorer.rendering.rendering import Rendering
 
 LOG_BYTES: Final = 131_072
-"""How much of a log a page shows at once: a log of this machine is shown whole."""
+"""How much of a log a page shows at once: of a longer one, its end comes first."""
 _VIEWS: Final = frozenset({"at", "blame", "diff", "log", "outline"})
 """Parameters that ask for something else than the file as it is."""
 _FOLDERS_FIRST: Final = ("workspace:",)
 """Schemes whose folders are listed without a read, because a read opens every child."""
 _TWINS: Final = (".json", ".md")
-_NO_PARTS: Final = {"before": "", "following": "", "at_end": "", "is_whole": True, "place": ""}
+_NO_PARTS: Final = {"at_start": "", "before": "", "following": "", "at_end": "", "is_whole": True, "place": ""}
 _MAX_ITEMS: Final = 20
 
 
@@ -69,7 +69,8 @@ class Resources:
         failure = failed(reading)
         if failure is not None:
             raise failure
-        return self._content(bare, reading, origin)
+        end = _end_of_log(bare, reading)
+        return self.leaf(end, origin) if end else self._content(bare, reading, origin)
 
     # Folders
 
@@ -178,7 +179,12 @@ class Resources:
             [item] = self._catalog.read_part(shown.uri, wanted, Part(PART_BYTES)).items
             return item.text if isinstance(item, Text) else ""
 
-        others = {"before": shown.before(read), "following": following, "at_end": shown.at_end}
+        others = {
+            "at_start": shown.at_start,
+            "before": shown.before(read),
+            "following": following,
+            "at_end": shown.at_end,
+        }
         addresses = {name: self._page(uri) if uri else "" for name, uri in others.items()}
         return {**addresses, "is_whole": shown.is_whole, "place": shown.place}
 
@@ -285,6 +291,14 @@ def _outcome(answered: bytes) -> dict[str, object]:
     """Return the result or the error of an answer, for the data of a page."""
     answer = json.loads(answered)
     return {name: answer[name] for name in ("result", "error") if name in answer}
+
+
+def _end_of_log(uri: str, reading: Reading) -> str:
+    """Return the URI of the end of a log that is too long for one page; empty for anything else."""
+    item = reading.items[0] if reading.items else None
+    if not isinstance(item, Text) or not uri.startswith("logs:") or "?" in uri:
+        return ""
+    return part_of(uri, item.text, item.meta or {}).at_end
 
 
 def _length(item: Item) -> int | None:
