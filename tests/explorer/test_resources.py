@@ -158,6 +158,8 @@ def test_a_refusal_leads_to_the_folders_above(browsed: Browsed) -> None:
     page = browsed.get("/workspace/lib/nothing.txt").body.decode()
 
     assert '<a href="/workspace/lib">lib</a>' in page
+    assert 'data-up="/workspace/lib"' in page
+    assert 'data-up="/"' in browsed.get("/workspace/?lines=1").body.decode()
     assert "Explain this URI" in page
     assert "which rule" not in page
 
@@ -243,3 +245,20 @@ def test_a_folder_with_an_odd_name_is_shown_and_linked_everywhere(browsed: Brows
             twin = re.findall(r'type="application/json" href="([^"]+)"', page)[0]
             assert browsed.get(unescape(twin), {}).json["kind"] == "folder"
     assert f'href="{address}/in.txt"' in unescape(browsed.page(address))
+
+
+@pytest.mark.parametrize(("path", "uri"), [("//", "///"), ("/lib/", "///lib"), ("/lib//", "///lib"), ("", "///")])
+def test_a_folder_has_one_uri_however_many_slashes_end_its_address(browsed: Browsed, path: str, uri: str) -> None:
+    page = browsed.page(f"/workspace{path}")
+
+    assert f'data-subject="workspace:{uri}"' in page
+    assert f"<h1>{'lib' if 'lib' in uri else 'workspace:///'}</h1>" in page
+
+
+@pytest.mark.parametrize("part", ["lines=9-", "start=999"])
+def test_a_part_past_the_end_says_so(browsed: Browsed, part: str) -> None:
+    page = browsed.page(f"/workspace/lib/main.py?{part}")
+
+    assert "This part is past the end." in page
+    assert "bytes" not in page.partition('class="facts-line"')[2].partition("</p>")[0]
+    assert 'class="l"' not in page

@@ -50,6 +50,8 @@ class TextPart(Value, frozen=True):
             return counted(self.total_lines, "line") if self.total_lines else ""
         if self.first and self.begins_line and self.ends_line:
             return lines + of if self.total_lines else lines
+        if self.start >= self.end:
+            return "past the end"
         octets = f"bytes {count(self.start + 1)}–{count(self.end)}"
         return f"{octets}, in {lines}{of}" if self.first and self.total_lines else octets
 

@@ -36,13 +36,15 @@ def refusal_leaf(request: Request, error: Failure, uri: str, addresses: Addresse
     if isinstance(suggested, str):
         near.append(suggested)
     message = body["error"] if isinstance(body["error"], str) else error.message
+    crumbs = _crumbs(uri, addresses)
     view = {
         "uri": uri,
+        "up": crumbs[-2][1] if len(crumbs) > 1 else "/",
         "rule": rule,
         "explain": explain,
         "message": message,
         "near": [(one, addresses.page(one)) for one in near],
-        "crumbs": _crumbs(uri, addresses),
+        "crumbs": crumbs,
     }
     headers = tuple(one for one in plain_refusal(request, error).headers if one[0] in _KEPT)
     data = {**body, **({"uri": uri, "explain": explain} if uri else {}), **({"rule": rule} if rule else {})}

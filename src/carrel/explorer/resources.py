@@ -12,7 +12,7 @@ from carrel.app.explanation import failed
 from carrel.catalog.catalog import Part
 from carrel.core.content import close_sources
 from carrel.core.errors import CarrelError, RequestError
-from carrel.core.hierarchy import is_root, parent_of
+from carrel.core.hierarchy import folder_of, is_root, parent_of
 from carrel.core.model import FOLDER_TYPE, Blob, Item, Page, Range, Reading, Text
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
@@ -51,9 +51,8 @@ class Resources:
         bare, cursor = _without_cursor(uri)
         if bare.startswith(_FOLDERS_FIRST) and "?" not in bare:
             with suppress(RequestError):  # then it is a file, or the read says what is wrong
-                return self._folder(
-                    bare, self._catalog.read_folder(bare, cursor, folders.CHILDREN), None, cursor, origin
-                )
+                page = self._catalog.read_folder(bare, cursor, folders.CHILDREN)
+                return self._folder(folder_of(bare), page, None, cursor, origin)
         try:
             most = LOG_BYTES if bare.startswith("logs:") else PART_BYTES
             reading = self._catalog.read_part(bare, None, Part(most))
