@@ -94,6 +94,8 @@ def test_a_long_log_opens_at_its_end_and_is_read_in_parts(browsed: Browsed) -> N
     shown = list(parts(browsed, "/logs/build/ci_1?start=0", "next"))
 
     assert 'data-live="logs://build/ci_1"' in page
+    assert 'data-subject="logs://build/ci_1"' in page
+    assert browsed.get("/logs/build/ci_1.json", {}).json["lines"].endswith("-5000")
     assert "line 5000 x" in page
     assert '<a href="/logs/build/ci_1?start=0">First part</a>' in page
     assert "line 1 x" not in page

@@ -69,7 +69,9 @@ class Resources:
         if failure is not None:
             raise failure
         end = _end_of_log(bare, reading)
-        return self.leaf(end, origin) if end else self._content(bare, reading, origin)
+        if end:
+            reading = self._catalog.read_part(end, None, Part(most))
+        return self._content(bare, end or bare, reading, origin)
 
     # Folders
 
@@ -105,12 +107,13 @@ class Resources:
 
     # Contents
 
-    def _content(self, uri: str, reading: Reading, origin: str) -> Leaf:
+    def _content(self, uri: str, asked: str, reading: Reading, origin: str) -> Leaf:
+        """Return the page of a text or of bytes; `asked` is the URI that was read, of a long log that of its end."""
         item: Item = reading.items[0] if reading.items else Text("")
         mime_type = item.mime_type or reading.mime_type
         meta = dict(item.meta or {})
         text = item.text if isinstance(item, Text) else ""
-        shown = part_of(uri, text, meta)
+        shown = part_of(asked, text, meta)
         part = uri if shown.is_whole else shown.own
         following = shown.following or str(meta.get("dev.carrel/next") or "")
         answered = exact.answer(self._server, part)
