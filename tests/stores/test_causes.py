@@ -133,6 +133,10 @@ _FAILED = 'connection failed: connection to server at "10.0.0.1", port 5432 fail
         ('connection is bad: private key file "/k" has group or world access', TLS),
         (f"{_FAILED}session is read-only", READ_ONLY),
         (f"{_FAILED}server is in hot standby mode", READ_ONLY),
+        (
+            f"{_FATAL}the database system is not accepting connections\nDETAIL:  Hot standby mode is disabled.",
+            READ_ONLY,
+        ),
         (f'{_FATAL}unrecognized configuration parameter "s3cret"', OPTION),
         ('invalid integer value "s3cret" for connection option "keepalives_idle"', OPTION),
         ('connection is bad: invalid sslmode value: "s3cret"', OPTION),

@@ -66,7 +66,7 @@ CAUSES: Final = (
     Cause(
         "is read-only: name the primary server, or see default_transaction_read_only",
         ("25006",),
-        ("session is read-only", "server is in hot standby mode"),
+        ("session is read-only", "server is in hot standby mode", "hot standby mode is disabled"),
         "The store is read-only; nothing was changed",
     ),
     Cause(

@@ -312,6 +312,7 @@ class Database:
         patience_s = self._outage.patience_s(WAIT_S)
         if not patience_s:
             raise PoolTimeout("a call failed a moment ago")
+        self._why = None
         started = monotonic()
         try:
             taken = self._take(pool, begin, started + patience_s, lock_s)
@@ -322,7 +323,6 @@ class Database:
             self._outage.end()  # it answers
             raise
         self._outage.end()
-        self._why = None
         return taken
 
     def _take(
