@@ -106,6 +106,17 @@ def test_many_processes_that_start_at_once_migrate_once(store_url: str) -> None:
     assert rows(store_url, "SELECT count(*) FROM carrel_generations") == [(3,)]
 
 
+def test_a_start_waits_a_limited_time_for_another_that_migrates(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "MIGRATE_S", 0.05)
+    with psycopg.connect(store_url) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (databases._LOCK_KEY,))
+        shown = parse_address(store_url).shown
+
+        assert refusal(store_url) == f"the store {shown} is busy: another program keeps it waiting; try again"
+
+
 def test_an_older_schema_is_brought_up_to_date_and_keeps_its_records(store_url: str) -> None:
     first = MIGRATIONS[0]
     run(store_url, "CREATE TABLE carrel_schema (version integer NOT NULL)", "INSERT INTO carrel_schema VALUES (1)")

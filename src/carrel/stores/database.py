@@ -47,6 +47,8 @@ WAIT_S: Final = 3.0
 """How long a call waits for a connection; it ends at once when the server cannot be reached."""
 HUNG_S: Final = 5.0
 """How long the first statement on a connection may take; a server that is stopped accepts it and never answers."""
+MIGRATE_S: Final = 60.0
+"""How long a start waits for a lock before it migrates: for other starts that migrate, and for long transactions."""
 LOOK_S: Final = 0.05
 """How often a waiting call looks whether an attempt to connect has failed."""
 IDLE_IN_TRANSACTION_MS: Final = 60_000
@@ -140,6 +142,7 @@ class Database:
             return
         # Before the transaction: only its beginning shows tables that another process created meanwhile. The lock ends
         # with the connection.
+        connection.execute(f"SET lock_timeout = {int(MIGRATE_S * 1000)}".encode())
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK_KEY,))
         with connection.transaction():
             version = _version(connection)
