@@ -19,7 +19,8 @@ FULL_HOUSE = (
 NOT_POSTGRES = "is not Postgres: another program answers at this port"
 READ_ONLY = "is read-only: name the primary server, or see default_transaction_read_only"
 TLS = "cannot agree on TLS: check sslmode and the certificates"
-OPTION = "has a URL with an option that libpq or Postgres does not know"
+OPTION = "has a URL with an option that libpq or Postgres does not accept"
+DEMANDS = "is not as its URL demands: see channel_binding, require_auth, gssencmode and target_session_attrs"
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,13 @@ _FAILED = 'connection failed: connection to server at "10.0.0.1", port 5432 fail
         (f'{_FATAL}unrecognized configuration parameter "s3cret"', OPTION),
         ('invalid integer value "s3cret" for connection option "keepalives_idle"', OPTION),
         ('connection is bad: invalid sslmode value: "s3cret"', OPTION),
+        ('connection is bad: invalid "ssl_min_protocol_version" value: "s3cret"', OPTION),
+        ('connection is bad: invalid port number: "99999999"', OPTION),
+        ('connection is bad: definition of service "s3cret" not found', OPTION),
+        (f"{_FAILED}channel binding required, but server authenticated client without channel binding", DEMANDS),
+        (f'{_FAILED}authentication method requirement "scram-sha-256" failed: server did not complete it', DEMANDS),
+        ("connection is bad: GSSAPI encryption required but no credential cache", DEMANDS),
+        (f"{_FAILED}server is not in hot standby mode", DEMANDS),
         ("failed to resolve host 'refused': [Errno -2] x", "cannot be found: check the name of the host"),
         (
             'connection failed: connection to server at "ssl.example.com", port 5432 failed: Connection refused',

@@ -186,7 +186,7 @@ def test_an_unknown_host_is_one_sentence() -> None:
 
 def test_an_unknown_option_of_the_url_is_one_sentence() -> None:
     assert refusal("postgresql://ann:s3cret@db/team?colour=s3cret") == (
-        "the store db/team has a URL with an option that libpq or Postgres does not know"
+        "the store db/team has a URL with an option that libpq or Postgres does not accept"
     )
 
 

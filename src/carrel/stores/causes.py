@@ -33,8 +33,14 @@ class Cause(Value, frozen=True):
 
 
 _OPTION: Final = Cause(
-    "has a URL with an option that libpq or Postgres does not know",
-    parts=("unrecognized configuration parameter", "invalid value for", "invalid integer value", "invalid sslmode"),
+    "has a URL with an option that libpq or Postgres does not accept",
+    parts=(
+        "connection is bad: invalid",
+        "invalid value for",
+        "invalid integer value",
+        "unrecognized configuration parameter",
+        "definition of service",
+    ),
 )
 CAUSES: Final = (
     Cause(
@@ -90,6 +96,16 @@ CAUSES: Final = (
         parts=("invalid response to", "expected authentication request", "unencrypted data after"),
     ),
     _OPTION,
+    Cause(
+        "is not as its URL demands: see channel_binding, require_auth, gssencmode and target_session_attrs",
+        parts=(
+            "channel binding required",
+            "authentication method requirement",
+            "gssapi encryption required",
+            "is not read-only",
+            "is not in hot standby",
+        ),
+    ),
     Cause(
         "expects a user of the operating system, and not this one: see its pg_hba.conf",
         parts=("peer authentication failed", "ident authentication failed"),
