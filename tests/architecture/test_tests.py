@@ -50,7 +50,7 @@ NOT_FOR_ONE_MODULE = {
 TESTED_THROUGH = {
     "providers/guide/test_provider.py": "providers/guide/reports",
     "cli/test_store.py": "providers/logs/copying providers/sage/copying providers/scopes/copying stores/copying",
-    "stores/test_database.py": "stores/bounded_connection stores/causes stores/migrations/m0001_changes "
+    "stores/test_database.py": "stores/bounded_connection stores/migrations/m0001_changes "
     "stores/migrations/m0002_scopes stores/migrations/m0003_documents stores/migrations/m0006_logs stores/store_errors",
     "providers/test_audit.py": "providers/scopes/deleted_etags",
     "stores/test_bus.py": "core/bus_address",

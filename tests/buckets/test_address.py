@@ -2,7 +2,7 @@
 
 import pytest
 
-from carrel.buckets.address import BucketAddress, is_name, is_url, parse
+from carrel.buckets.address import BucketAddress, check_apart, is_name, is_url, parse
 from carrel.core.errors import ConfigError
 
 
@@ -43,6 +43,16 @@ def test_a_wrong_address_is_refused_and_never_repeated(text: str) -> None:
     assert (
         "expected s3://" in str(refused.value) or "credentials" in str(refused.value) or "prefix" in str(refused.value)
     )
+
+
+def test_buckets_of_one_name_in_two_stores_are_apart_and_those_of_one_store_are_not() -> None:
+    addresses = {"docs": parse("az://docs"), "more": parse("az://docs/a"), "old": parse("s3://docs")}
+
+    check_apart(addresses, {"docs": ("", "one"), "more": ("", "two")})
+    check_apart(addresses, {"more": ("https://minio.example", "")})
+    for stores in ({}, {"docs": ("", "one"), "more": ("", "one")}, {"old": ("https://minio.example", "")}):
+        with pytest.raises(ConfigError, match="more and docs serve the same objects"):
+            check_apart(addresses, stores)
 
 
 def test_an_address_holds_what_lies_below_its_prefix() -> None:

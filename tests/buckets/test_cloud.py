@@ -135,6 +135,27 @@ def test_a_store_that_refuses_is_reported_alike_for_a_read_and_a_list(
             assert str(fault.value) == told
 
 
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [("gs://team", "GOOGLE_APPLICATION_CREDENTIALS"), ("az://team", "AZURE_STORAGE_ACCOUNT_KEY")],
+)
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_machine_without_credentials_is_not_taken_for_a_missing_or_forbidden_bucket(
+    address: str, name: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedStore(lambda *_: (status, {}, b"")) as platform:
+        monkeypatch.setenv("GCE_METADATA_HOST", platform.url.removeprefix("http://"))
+        monkeypatch.setenv("AZURE_MSI_ENDPOINT", platform.url)
+        settings = BucketSettings(account="team", timeout_s=PATIENCE_S)
+        there = CloudBucket(open_store(parse(address), settings, {}))
+        for ask in (lambda: there.fetch("a.md", 0, 10), lambda: list(there.pages(""))):
+            with pytest.raises(BucketFault) as fault:
+                ask()
+            message = f"there are no credentials for it that work; set {name}, or give the machine a role"
+            assert (str(fault.value), fault.value.is_down) == (message, True)
+        assert platform.asked
+
+
 def test_the_credentials_of_each_store_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     head = {"ETag": '"1"', "Last-Modified": "Wed, 18 Nov 2026 10:00:00 GMT", "Content-Range": "bytes 0-1/2"}
     with ScriptedStore(lambda *_: (206, head, b"hi")) as store:

@@ -4,6 +4,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from carrel.app.app import open_desk
@@ -12,7 +13,7 @@ from carrel.cli import main
 from carrel.core.errors import ConfigError
 from carrel.core.store_address import parse_address
 from carrel.stores.database import Database
-from tests.stores.test_database import NO_RIGHTS, fill_disk, prepared_for
+from tests.stores.test_database import ALL_RIGHTS, NO_RIGHTS, READ_ONLY, fill_disk, prepared_for, run
 from tests.support.command_line import Run
 from tests.support.postgres import PostgresServer
 from tests.support.trusting import trust
@@ -198,6 +199,34 @@ def test_a_write_without_the_rights_to_its_table_ends_a_command_with_code_2(
         monkeypatch.setenv("CARREL_STORE_URL", url)
 
         assert refused(words, url, caplog, capfd) == f"{NO_RIGHTS}\n"
+
+
+STARTS = [["serve"], ["serve", "--http", "0"], ["scopes", "list"], ["sage", "ls"], ["token", "list"], WRITES[-1]]
+
+
+@pytest.mark.parametrize("words", STARTS)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("DROP TABLE carrel_audit", "lacks the table carrel_audit: restore it from a backup\n"),
+        ("ALTER DATABASE {database} SET default_transaction_read_only = on", f"{READ_ONLY}\n"),
+    ],
+)
+def test_a_store_without_a_table_or_where_nothing_can_be_written_ends_every_start_with_code_2(
+    words: list[str],
+    fault: tuple[str, str],
+    postgres: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with prepared_for(postgres, ALL_RIGHTS) as url:
+        database = str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+        statement, sentence = fault
+        run(postgres.url_of(database), statement.format(database=database))
+        monkeypatch.setenv("CARREL_STORE_URL", url)
+
+        assert refused(words, url, caplog, capfd) == sentence
 
 
 @pytest.mark.parametrize("words", [*WRITES, ["serve", "--http", "0"]])

@@ -32,7 +32,7 @@ GUARD = Guard(AcceptedNames(is_loopback=True), Tokens())
 def test_lines_are_taken_with_a_token_that_may_write(tmp_path: Path) -> None:
     provider = logs(tmp_path)
     with listening(application(provider, guard=GUARD)) as port:
-        desk = DeskAddress(f"http://127.0.0.1:{port}/mcp", "writes")
+        desk = DeskAddress(f"http://127.0.0.1:{port}/mcp", "writes\n")
         for _ in range(2):
             assert desk.post("/logs/build/ci_1", BODY) == {"uri": "logs://build/ci_1", "newest": 1}
         desk.close()
@@ -43,6 +43,9 @@ def test_lines_are_taken_with_a_token_that_may_write(tmp_path: Path) -> None:
     ("token", "path", "body", "message"),
     [
         (None, "/logs/build/ci_1", BODY, "A token is needed.*; set CARREL_TOKEN"),
+        (" \n", "/logs/build/ci_1", BODY, "A token is needed.*; set CARREL_TOKEN"),
+        ("wri\ntes", "/logs/build/ci_1", BODY, "^CARREL_TOKEN holds blanks or characters that no token has$"),
+        ("schlüssel€", "/logs/build/ci_1", BODY, "^CARREL_TOKEN holds blanks or characters that no token has$"),
         ("nobody", "/logs/build/ci_1", BODY, "The token is not valid; see CARREL_TOKEN"),
         ("reads", "/logs/build/ci_1", BODY, "needs the scope logs:write"),
         ("writes", "/logs/build/ci_1", b"x", "Invalid line 1"),

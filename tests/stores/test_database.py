@@ -13,17 +13,24 @@ from carrel.core.errors import ConfigError
 from carrel.core.store_address import StoreAddress, parse_address
 from carrel.stores import database as databases
 from carrel.stores import outage as outages
-from carrel.stores.causes import describe
 from carrel.stores.database import Database
 from carrel.stores.migrations import MIGRATIONS, VERSION
 from carrel.stores.store_errors import StoreBusy, StoreUnavailable
 from tests.support.gate import Gate
-from tests.support.old_postgres import old_postgres
+from tests.support.old_postgres import old_postgres, other_program, refusing_postgres
 from tests.support.postgres import PostgresServer, fresh_database, fresh_role
 from tests.support.waiting import until
 
 SECONDS = 20.0
-NO_RIGHTS = "does not give this user the rights: let it create tables in its schema, or read and write its tables"
+NO_RIGHTS = (
+    "does not give this user the rights: let it create tables in its schema, "
+    "or SELECT, INSERT, UPDATE and DELETE in its tables"
+)
+READ_ONLY = "is read-only: name the primary server, or see default_transaction_read_only"
+ALL_RIGHTS = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}"
+FULL_HOUSE = (
+    "has no connection free: raise max_connections or the limit of this user or database, or run fewer replicas"
+)
 
 
 @pytest.fixture(name="store")
@@ -99,6 +106,17 @@ def test_many_processes_that_start_at_once_migrate_once(store_url: str) -> None:
     assert rows(store_url, "SELECT count(*) FROM carrel_generations") == [(3,)]
 
 
+def test_a_start_waits_a_limited_time_for_another_that_migrates(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "MIGRATE_S", 0.05)
+    with psycopg.connect(store_url) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (databases._LOCK_KEY,))
+        shown = parse_address(store_url).shown
+
+        assert refusal(store_url) == f"the store {shown} is busy: another program keeps it waiting; try again"
+
+
 def test_an_older_schema_is_brought_up_to_date_and_keeps_its_records(store_url: str) -> None:
     first = MIGRATIONS[0]
     run(store_url, "CREATE TABLE carrel_schema (version integer NOT NULL)", "INSERT INTO carrel_schema VALUES (1)")
@@ -168,7 +186,7 @@ def test_an_unknown_host_is_one_sentence() -> None:
 
 def test_an_unknown_option_of_the_url_is_one_sentence() -> None:
     assert refusal("postgresql://ann:s3cret@db/team?colour=s3cret") == (
-        "the store db/team has a URL with an option that libpq does not know"
+        "the store db/team has a URL with an option that libpq or Postgres does not accept"
     )
 
 
@@ -177,16 +195,6 @@ def test_a_missing_database_is_one_sentence(postgres: PostgresServer) -> None:
 
     shown = parse_address(url).shown
     assert refusal(url) == f"the store {shown} has no database of that name, or this user may not open it"
-
-
-@pytest.mark.parametrize("state", ["starting up", "shutting down"])
-def test_a_server_that_starts_or_ends_is_not_taken_for_a_missing_database(state: str) -> None:
-    address = parse_address("postgresql://db/team")
-    error = psycopg.OperationalError(
-        f'connection to server at "db", port 5432 failed: FATAL:  the database system is {state}'
-    )
-
-    assert describe(address, error) == f"the store db/team is {state}: try again in a moment"
 
 
 def test_an_unknown_user_is_one_sentence(postgres: PostgresServer) -> None:
@@ -247,6 +255,117 @@ def test_a_user_who_may_only_read_the_tables_is_refused_at_the_start(postgres: P
 
 
 @pytest.mark.parametrize(
+    "revoke", ["REVOKE SELECT ON carrel_scopes FROM {role}", "REVOKE DELETE ON carrel_audit FROM {role}"]
+)
+def test_a_right_that_one_table_lacks_is_noticed_at_the_start(postgres: PostgresServer, revoke: str) -> None:
+    with prepared_for(postgres, ALL_RIGHTS, revoke) as url:
+        assert refusal(url) == f"the store {parse_address(url).shown} {NO_RIGHTS}"
+
+
+@pytest.mark.parametrize("table", ["carrel_scopes", "carrel_outbox", "carrel_allowances"])
+def test_a_missing_table_is_noticed_at_the_start(store_url: str, store: Database, table: str) -> None:
+    run(store_url, f"DROP TABLE {table} CASCADE")
+
+    assert refusal(store_url) == (f"the store {store.address.shown} lacks the table {table}: restore it from a backup")
+
+
+def test_tables_without_the_one_of_the_version_are_refused_and_stay(store_url: str, store: Database) -> None:
+    run(store_url, "DROP TABLE carrel_schema")
+
+    assert refusal(store_url) == (
+        f"the store {store.address.shown} has tables, but not carrel_schema, which says their version: "
+        "restore it from a backup"
+    )
+    assert rows(store_url, "SELECT count(*) FROM carrel_generations") == [(3,)]
+
+
+def test_a_store_where_nothing_can_be_written_is_noticed_at_the_start_and_later(postgres: PostgresServer) -> None:
+    switch = "ALTER ROLE {role} SET default_transaction_read_only = on"
+    with prepared_for(postgres, ALL_RIGHTS, switch) as url, closing(Database(parse_address(url))) as clerk:
+        sentence = f"the store {clerk.address.shown} {READ_ONLY}"
+        assert refusal(url) == sentence
+
+        with pytest.raises(StoreUnavailable) as refused, clerk.writing("scopes", SECONDS):
+            pass
+        assert (refused.value.message, refused.value.detail) == (
+            "The store is read-only; nothing was changed",
+            sentence,
+        )
+
+
+@pytest.mark.parametrize("limited", ["ROLE {role}", "DATABASE {database}"])
+def test_a_limit_of_connections_is_one_sentence_at_the_start_and_later(postgres: PostgresServer, limited: str) -> None:
+    with prepared_for(postgres, ALL_RIGHTS) as url, closing(Database(parse_address(url))) as clerk:
+        sentence = f"the store {clerk.address.shown} {FULL_HOUSE}"
+        names = psycopg.conninfo.conninfo_to_dict(url)
+        one = limited.format(role=names["user"], database=names["dbname"])
+        run(postgres.url, f"ALTER {one} CONNECTION LIMIT 0")
+        assert refusal(url) == sentence
+
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable) as refused:
+                clerk.generation("scopes")
+            assert (refused.value.message, refused.value.detail) == (
+                "The store has no connection free now; try again later",
+                sentence,
+            )
+        run(postgres.url, f"ALTER {one} CONNECTION LIMIT -1")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "text"),
+    [
+        ("57P03", "the database system is starting up", "is starting up: try again in a moment"),
+        ("53300", "sorry, too many clients already", FULL_HOUSE),
+        ("53100", 'could not write init file "x": No space left on device', "has no room left: its disk is full"),
+    ],
+)
+def test_a_server_that_refuses_every_connection_says_why_at_the_start_and_later(
+    code: str, message: str, text: str
+) -> None:
+    with refusing_postgres(code, message) as url, closing(Database(parse_address(url))) as store:
+        sentence = f"the store {store.address.shown} {text}"
+        assert refusal(url) == sentence
+
+        with pytest.raises(StoreUnavailable) as refused:
+            store.generation("scopes")
+        assert refused.value.detail == sentence
+        assert "cannot be reached" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not Postgres: another program answers at this port"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "is not Postgres: another program answers at this port"),
+        (b"", "closes the connection: is it Postgres, and what does its log say?"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["prefer", "disable"])
+def test_another_program_at_the_port_is_one_sentence(answer: bytes, text: str, mode: str) -> None:
+    with other_program(answer) as place:
+        url = f"postgresql://ann:s3cret@{place}/team?sslmode={mode}&gssencmode=disable"
+
+        assert refusal(url) == f"the store {place}/team {text}"
+
+
+@pytest.mark.slow
+def test_a_port_where_nothing_answers_is_given_up() -> None:
+    with other_program(None) as place:
+        assert refusal(f"postgresql://ann:s3cret@{place}/team?connect_timeout=2") == (
+            f"the store {place}/team does not answer: check the host, the port and the firewall"
+        )
+
+
+def test_a_server_that_takes_a_login_and_answers_no_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(databases, "HUNG_S", 0.1)
+    with old_postgres("16.0") as url:
+        assert refusal(url) == (
+            f"the store {parse_address(url).shown} does not answer: check the host, the port and the firewall"
+        )
+
+
+@pytest.mark.parametrize(
     ("statement", "message", "cause"),
     [
         (
@@ -257,7 +376,7 @@ def test_a_user_who_may_only_read_the_tables_is_refused_at_the_start(postgres: P
         (
             "SET transaction_read_only = on; DELETE FROM carrel_tokens",
             "The store is read-only; nothing was changed",
-            "is read-only: name the primary server, not a standby",
+            READ_ONLY,
         ),
         (
             "SELECT * FROM carrel_nothing",
@@ -296,8 +415,7 @@ def test_a_server_logs_now_and_then_that_its_store_refuses_calls_and_a_command_d
 
 
 def test_a_user_without_the_right_to_create_tables_can_use_those_that_exist(postgres: PostgresServer) -> None:
-    grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}"
-    with prepared_for(postgres, grant) as url, closing(Database(parse_address(url))) as clerk:
+    with prepared_for(postgres, ALL_RIGHTS) as url, closing(Database(parse_address(url))) as clerk:
         clerk.prepare()
         with clerk.writing("scopes", SECONDS) as session:
             session.record("scopes://scope/a")
@@ -474,7 +592,7 @@ def test_a_server_that_is_away_is_unavailable_and_recovers_by_itself(
     assert refused.value.message == "The store cannot be reached now; try again later"
     place = f"127.0.0.1:{unused_port}/postgres"
     assert [record.message for record in caplog.records if record.name.startswith("carrel")] == [
-        f"the store {place} cannot be reached",
+        f"the store {place} cannot be reached: is Postgres running there?",
         f"the store {place} answers again",
     ]
 

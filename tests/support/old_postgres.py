@@ -1,10 +1,10 @@
-"""A server that greets clients as an old Postgres does: none that old can be installed beside the tests."""
+"""Programs at a port that are not the Postgres a store needs: an old one, one that refuses, and none at all."""
 
 import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 def _message(kind: bytes, body: bytes) -> bytes:
@@ -28,17 +28,48 @@ def _greet(connection: socket.socket, version: str) -> None:
 
 
 @contextlib.contextmanager
-def old_postgres(version: str) -> Iterator[str]:
-    """Yield the URL of a server that says it has this version."""
+def _served(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Yield the address of a port, with each of its connections given to a function in turn."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
+        def accept() -> None:
             with contextlib.suppress(OSError, struct.error):
                 while True:
-                    _greet(listener.accept()[0], version)
+                    serve(listener.accept()[0])
 
-        thread = threading.Thread(target=serve, daemon=True)
+        thread = threading.Thread(target=accept, daemon=True)
         thread.start()
-        yield f"postgresql://ann:s3cret@127.0.0.1:{listener.getsockname()[1]}/team?sslmode=disable"
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
     thread.join(5)
+
+
+@contextlib.contextmanager
+def old_postgres(version: str) -> Iterator[str]:
+    """Yield the URL of a server that says it has this version, and answers no query."""
+    with _served(lambda connection: _greet(connection, version)) as place:
+        yield f"postgresql://ann:s3cret@{place}/team?sslmode=disable"
+
+
+@contextlib.contextmanager
+def refusing_postgres(code: str, message: str) -> Iterator[str]:
+    """Yield the URL of a server that refuses every connection with an error."""
+    fields = f"SFATAL\0VFATAL\0C{code}\0M{message}\0\0".encode()
+    with other_program(_message(b"E", fields)) as place:
+        yield f"postgresql://ann:s3cret@{place}/team?sslmode=disable"
+
+
+@contextlib.contextmanager
+def other_program(answer: bytes | None) -> Iterator[str]:
+    """Yield the address of a program that answers the first bytes with these and ends; None keeps silent."""
+    with contextlib.ExitStack() as held:
+
+        def serve(connection: socket.socket) -> None:
+            if answer is None:
+                held.enter_context(connection)
+                return
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        yield held.enter_context(_served(serve))

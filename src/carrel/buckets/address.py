@@ -1,6 +1,8 @@
 """The address of a bucket, as settings name it: `s3://bucket/prefix`, `gs://…` or `az://container/prefix`."""
 
 import re
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Final
 
 from carrel.core.errors import ConfigError, echo
@@ -57,6 +59,14 @@ def parse(text: str) -> BucketAddress:
     if prefix and not all(map(is_name, prefix.split("/"))):
         raise ConfigError("a prefix consists of names that are separated by single slashes, without . and ..")
     return BucketAddress(scheme, bucket, prefix)
+
+
+def check_apart(addresses: Mapping[str, BucketAddress], stores: Mapping[str, tuple[str, str]]) -> None:
+    """Raise ConfigError if one bucket contains another; `stores` are the endpoints and accounts, where configured."""
+    for (other, known), (name, address) in combinations(addresses.items(), 2):
+        is_same_store = stores.get(name, ("", "")) == stores.get(other, ("", ""))
+        if is_same_store and (known.holds(address) or address.holds(known)):
+            raise ConfigError(f"[workspace.roots]: {name} and {other} serve the same objects; serve one of them")
 
 
 def is_name(segment: str) -> bool:

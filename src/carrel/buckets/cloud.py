@@ -111,6 +111,10 @@ def _object_of(meta: "ObjectMeta") -> BucketObject:
 def _fault_of(error: Exception) -> BucketFault:
     """Return the fault for an error of obstore; its text is only looked at, because it contains addresses."""
     text = str(error)
+    if "Error performing token request" in text:  # it has a status too, which is not that of the bucket
+        name = "GOOGLE_APPLICATION_CREDENTIALS" if "GCS error" in text else "AZURE_STORAGE_ACCOUNT_KEY"
+        message = f"there are no credentials for it that work; set {name}, or give the machine a role"
+        return BucketFault(message, is_down=True)
     # A list that fails has one class of error, whatever the store answered.
     status = text.partition("non-2xx status code: ")[2][:3]
     if isinstance(error, UnauthenticatedError) or status == "401":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FOLLOW_S: Final = 0.2
 _NAME_LENGTH: Final = 64
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 15
 
 
 class LogCopy:
@@ -144,6 +144,7 @@ def push(
     sender = Sending(desk, kind, program).begin(_new_id(name or _as_name(program)))
     while data := file.read(_CHUNK):
         sender.feed("out", data)
+        sender.wait_for_room()
     if not sender.end(exit_code, is_patient=True):
         return exit_codes.FAILED
     if options.is_json:

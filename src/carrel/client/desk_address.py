@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -40,7 +41,7 @@ class DeskAddress:
         self._is_secure = parts.scheme == "https"
         self._host = parts.hostname
         self._path = parts.path.rstrip("/").removesuffix("/mcp")
-        self._token = token
+        self._token = (token or "").strip() or None
         self._connection: http.client.HTTPConnection | None = None
 
     @property
@@ -55,6 +56,8 @@ class DeskAddress:
         Raise `Unreachable` if another try may help, else `RefusedByDesk`.
         """
         headers = {"Content-Type": "application/x-ndjson"}
+        if self._token is not None and re.fullmatch("[!-~]+", self._token) is None:
+            raise RefusedByDesk("CARREL_TOKEN holds blanks or characters that no token has")
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         try:

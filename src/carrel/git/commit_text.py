@@ -1,6 +1,6 @@
 """Write commits as text, in one line or whole, and as JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from carrel.core.isotime import iso
@@ -12,6 +12,7 @@ SHORT: Final = 12
 """Digits of an id in a text: enough to be unique in the largest repositories."""
 _MAX_PERSON: Final = 200
 _MAX_MESSAGE: Final = 65_536
+_MAX_ENDS: Final = 3
 MAX_BODY: Final = 1_000
 """Characters of a message below its subject in a list of commits; one commit is shown with its whole message."""
 
@@ -87,6 +88,17 @@ def log_lines(commits: Iterable[CommitDetails]) -> str:
     return "".join(
         f"{short(one.commit.id)} {one.author.when[:16]}Z {one.author.name}: {one_line(one.commit.subject)}\n"
         for one in commits
+    )
+
+
+def end_line(ends: Sequence[Id]) -> str:
+    """Return the line that says that a shallow clone ends at these commits; empty if there are none."""
+    if not ends:
+        return ""
+    shown = ", ".join(map(short, ends[:_MAX_ENDS])) + (", …" if len(ends) > _MAX_ENDS else "")
+    return (
+        f"The history goes no further here: this clone is shallow and ends at {shown}. "
+        "What seems to begin there may be older; `git fetch --unshallow` gets the rest.\n"
     )
 
 

@@ -24,6 +24,8 @@ class CommitWalk:
         self._count = 0
         self.place = (start, 0)
         """The commit at which another walk continues, and how many commits it skips, to yield the remaining ones."""
+        self.ends: list[Id] = []
+        """The visited commits at which a shallow clone ends."""
         self._push(start)
 
     def __iter__(self) -> Iterator[Commit]:
@@ -32,6 +34,8 @@ class CommitWalk:
                 self.place = (self._queue[0][2], 0)
             name = heapq.heappop(self._queue)[2]
             self._history.check_time()
+            if self._history.is_cut(name):
+                self.ends.append(name)
             if self._visit(name):
                 commit = self._history.commit(name)  # the time may be up here, and then it is not among the yielded
                 self.place = (self.place[0], self.place[1] + 1)

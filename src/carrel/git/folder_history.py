@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from carrel.core.errors import CarrelError, NotFound, ProviderError, echo
 from carrel.core.record import Value
 from carrel.files.sandbox import SandboxError
+from carrel.git.commit_text import end_line
 from carrel.git.commit_walk import CommitWalk
 from carrel.git.discovery import find
 from carrel.git.history import Commit
@@ -79,12 +80,21 @@ def in_repository(repository: Repository, segments: Iterable[str]) -> tuple[byte
 
 
 class LogPage(Value, frozen=True):
-    """Some commits, the first commit of the next page and how many it skips, and whether the time was up."""
+    """Some commits, the first commit of the next page and how many it skips, and whether the time was up.
+
+    `ends` are the commits at which a shallow clone ends, of those that were visited.
+    """
 
     start: Id
     commits: tuple[Commit, ...]
     following: tuple[Id, int] | None
     is_cut: bool = False
+    ends: tuple[Id, ...] = ()
+
+    def note(self) -> str:
+        """Return the lines that say why the log ends where it does."""
+        stopped = "The time was up before the end of the history.\n" if self.is_cut else ""
+        return stopped + end_line(self.ends)
 
 
 def read_log(repository: Repository, revision: str, path: tuple[bytes, ...] | None, skip: int) -> LogPage:
@@ -107,5 +117,7 @@ def read_log(repository: Repository, revision: str, path: tuple[bytes, ...] | No
         if not commits and walk.place[0] == start:
             raise
         repository.history.limit_time()
-        return LogPage(start, tuple(commits), walk.place if walk.place[0] != start else None, is_cut=True)
-    return LogPage(start, tuple(commits), walk.following)
+        return LogPage(
+            start, tuple(commits), walk.place if walk.place[0] != start else None, is_cut=True, ends=tuple(walk.ends)
+        )
+    return LogPage(start, tuple(commits), walk.following, ends=tuple(walk.ends))

@@ -189,7 +189,8 @@ def _at_the_end_of(repository: "Repository", day: str) -> Id:
                 return commit.id
     except TimeUp:
         raise UnknownRevision("too many commits since that day to find it in time; give a commit's id") from None
-    raise UnknownRevision("no commit is as old as that")
+    here = " of this shallow clone is as old as that; `git fetch --unshallow` gets older ones"
+    raise UnknownRevision(f"no commit{here if walk.ends else ' is as old as that'}")
 
 
 # Lists of refs

@@ -6,13 +6,15 @@ later calls try again (`stores/outage.py`), and no restart is needed.
 """
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import psycopg
+from psycopg import errors as postgres
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from carrel.core.bus_address import BusAddress
@@ -22,9 +24,9 @@ from carrel.core.version import how_to_install
 from carrel.stores import housekeeping
 from carrel.stores.audit import insert_audit
 from carrel.stores.bounded_connection import BoundedConnection, Hung
-from carrel.stores.causes import OLDEST, describe, is_away, unavailable, without_rights
+from carrel.stores.causes import OLDEST, RESTORE, describe, is_away, unavailable
 from carrel.stores.change_count import ChangeCount
-from carrel.stores.migrations import MIGRATIONS, VERSION
+from carrel.stores.migrations import MIGRATIONS, TABLES, VERSION
 from carrel.stores.outage import Outage
 from carrel.stores.outbox import ChangeBell, OutboxChanges, insert_changes
 from carrel.stores.session import Row, StoreSession
@@ -45,6 +47,8 @@ WAIT_S: Final = 3.0
 """How long a call waits for a connection; it ends at once when the server cannot be reached."""
 HUNG_S: Final = 5.0
 """How long the first statement on a connection may take; a server that is stopped accepts it and never answers."""
+MIGRATE_S: Final = 60.0
+"""How long a start waits for a lock before it migrates: for other starts that migrate, and for long transactions."""
 LOOK_S: Final = 0.05
 """How often a waiting call looks whether an attempt to connect has failed."""
 IDLE_IN_TRANSACTION_MS: Final = 60_000
@@ -65,10 +69,11 @@ _OPTIONS: Final[dict[str, str | int]] = {
 }
 """Options of each connection, unless the URL sets them: a server that vanished is noticed within half a minute."""
 
-_MAY_WRITE: Final = """SELECT bool_and(has_table_privilege(place, what)) FROM (VALUES
-    ('carrel_generations', 'SELECT'), ('carrel_generations', 'UPDATE'),
-    ('carrel_outbox', 'SELECT'), ('carrel_outbox', 'INSERT')) AS needed (place, what)"""
-"""Whether the user has the rights that every write needs."""
+_UNUSABLE: Final = """SELECT name, to_regclass(name) IS NULL FROM unnest(CAST(%s AS text[])) name
+    WHERE to_regclass(name) IS NULL OR NOT (SELECT bool_and(has_table_privilege(to_regclass(name), needed))
+      FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) needed)
+    ORDER BY 2 DESC, 1 LIMIT 1"""
+"""The first table that is missing, or that this user may not read and write."""
 
 _LOCK_KEY: Final = 0x63_61_72_72_65_6C
 """The advisory lock of migrations."""
@@ -103,6 +108,8 @@ class Database:
         self._is_well = True
         self._log_refusals_at = 0.0
         self._failures = 0
+        self._why: BaseException | None = None
+        """Why the last attempt to connect failed."""
         self._used = 0
         self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
         self.log_changes = ChangeCount()
@@ -114,13 +121,16 @@ class Database:
     # Start and end
 
     def prepare(self) -> None:
-        """Connect, check the server, and bring the schema to the present version; raise ConfigError."""
+        """Connect, check the server, its tables and this user's rights, and migrate the schema; raise ConfigError."""
         try:
-            with psycopg.connect(_conninfo(self.address.url), autocommit=True) as connection:
-                _configure(connection)
+            with closing(self._connect()) as connection:
+                if connection.execute_within(HUNG_S, "SHOW transaction_read_only").fetchone() == ("on",):
+                    raise postgres.ReadOnlySqlTransaction
                 self._migrate(connection)
-                if connection.execute(_MAY_WRITE).fetchone() != (True,):
-                    raise ConfigError(without_rights(self.address))
+                for table, is_missing in connection.execute(_UNUSABLE, (list(TABLES),)):
+                    if is_missing:
+                        raise ConfigError(f"the store {self.address.shown} lacks the table {table}: {RESTORE}")
+                    raise postgres.InsufficientPrivilege
         except TooOld as error:
             running = f"the store {self.address.shown} runs Postgres {error.version}"
             raise ConfigError(f"{running}; Carrel needs Postgres {OLDEST} or newer") from None
@@ -132,6 +142,7 @@ class Database:
             return
         # Before the transaction: only its beginning shows tables that another process created meanwhile. The lock ends
         # with the connection.
+        connection.execute(f"SET lock_timeout = {int(MIGRATE_S * 1000)}".encode())
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK_KEY,))
         with connection.transaction():
             version = _version(connection)
@@ -143,7 +154,7 @@ class Database:
             if version == 0:
                 raise ConfigError(
                     f"the store {self.address.shown} has tables but no version: its table carrel_schema is empty; "
-                    "restore it from a backup"
+                    f"{RESTORE}"
                 )
             if version < 0:
                 connection.execute("CREATE TABLE carrel_schema (version integer NOT NULL)")
@@ -188,7 +199,7 @@ class Database:
         and their rows of the audit record.
         """
         # All in one message: each round trip is time during which other writers wait.
-        begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_bounds(seconds)}; {_claim(kind)}"
+        begin = f"BEGIN ISOLATION LEVEL READ COMMITTED; {_bounds(seconds)}; {_claim(kind)}"
         with self._turn(kind, seconds), self._translated(), self._begun(begin, seconds) as (connection, cursor):
             session = StoreSession(connection, _last_number(cursor))
             yield session
@@ -226,12 +237,7 @@ class Database:
     def dedicated(self) -> psycopg.Connection[Row]:
         """Return a connection outside the pool, for a thread that listens; raise `StoreUnavailable`."""
         with self._translated():
-            connection = psycopg.connect(_conninfo(self.address.url), autocommit=True)
-            try:
-                _configure(connection)
-            except BaseException:
-                connection.close()
-                raise
+            connection = self._connect()
             self._outage.end()
             return connection
 
@@ -271,6 +277,16 @@ class Database:
 
     # Connections
 
+    def _connect(self) -> BoundedConnection:
+        """Return a new connection outside the pool."""
+        connection = BoundedConnection.connect(_conninfo(self.address.url), autocommit=True)
+        try:
+            _configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     @contextmanager
     def _begun(self, begin: str, lock_s: float = 0.0) -> Iterator[tuple[BoundedConnection, psycopg.Cursor[Row]]]:
         """Yield a connection after its first statement, which may wait `lock_s` for a lock.
@@ -299,6 +315,7 @@ class Database:
         patience_s = self._outage.patience_s(WAIT_S)
         if not patience_s:
             raise PoolTimeout("a call failed a moment ago")
+        self._why = None
         started = monotonic()
         try:
             taken = self._take(pool, begin, started + patience_s, lock_s)
@@ -358,6 +375,7 @@ class Database:
                 return connection
 
     def _note_failure(self, _: StorePool) -> None:
+        self._why = sys.exc_info()[1]  # the pool calls this while it handles the error
         self._failures += 1
 
     def _opened(self) -> StorePool:
@@ -385,7 +403,8 @@ class Database:
         """Turn the driver's errors into `StoreUnavailable`."""
         try:
             yield
-        except (psycopg.Error, TooOld, *_ABSENT) as error:
+        except (psycopg.Error, TooOld, *_ABSENT) as given:
+            error = self._why if isinstance(given, _ABSENT) and isinstance(self._why, psycopg.Error) else given
             failure = unavailable(self.address, error)
             if failure.word == "unavailable":
                 self._log_failure(failure, is_outage=is_away(error))
@@ -423,13 +442,14 @@ def _conninfo(url: str) -> str:
     return psycopg.conninfo.make_conninfo(url, **{name: one for name, one in _OPTIONS.items() if name not in given})
 
 
-def _configure(connection: psycopg.Connection[Row]) -> None:
+def _configure(connection: BoundedConnection) -> None:
     """Check the server's version, and set what every connection needs."""
     if connection.info.server_version < OLDEST * 10_000:
         raise TooOld(connection.info.server_version)
-    connection.execute(
+    connection.execute_within(
+        HUNG_S,
         f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}; SET client_min_messages = warning; "
-        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
     )
 
 

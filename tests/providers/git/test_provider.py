@@ -15,6 +15,7 @@ from carrel.core.errors import BadArgument, Denied, NotFound
 from carrel.core.model import Text
 from carrel.core.provider import Project, Provider
 from carrel.core.tokens import estimate_tokens
+from carrel.core.uri import with_query
 from carrel.git.objects import TimeUp
 from carrel.providers.git import GitHistory, answers
 from carrel.testing.contract import ProviderContract
@@ -289,6 +290,47 @@ def test_a_folder_without_a_repository_says_so(tmp_path: Path) -> None:
         assert "Third" in text(opened, "git://log")
     finally:
         opened.close()
+
+
+def test_a_shallow_clone_says_that_its_history_goes_no_further_and_how_to_get_the_rest(
+    project: Path, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{project}", str(clone))
+    third, side = git(clone, "rev-parse", "HEAD^1"), git(clone, "rev-parse", "HEAD^2")
+
+    def note(*ends: str) -> str:
+        return (
+            "The history goes no further here: this clone is shallow and ends at "
+            f"{', '.join(end[:12] for end in ends)}. "
+            "What seems to begin there may be older; `git fetch --unshallow` gets the rest.\n"
+        )
+
+    uris = ("git://log", "workspace:///a.py?log", "workspace:///a.py?blame", "git://commit/HEAD^1")
+    opened = open_desk(config.load(str(clone), {"HOME": str(tmp_path)}))
+    try:
+        cut = {uri: desk_answers(opened, uri) for uri in uris}
+        assert text(opened, "git://log").splitlines(keepends=True)[3:] == [note(third, side)]
+        assert text(opened, "workspace:///a.py?log").splitlines(keepends=True)[1:] == [note(third)]
+        assert text(opened, "workspace:///a.py?blame").splitlines(keepends=True)[3:] == [note(third)]
+        assert "\nThis shallow clone ends here: every file counts as new; `git fetch --unshallow` " in cut[uris[3]][0]
+        assert all("`git fetch --unshallow`" in as_json(opened, with_query(uri, format="json"))["note"] for uri in uris)
+        for uri in ("workspace:///never.py?log", "git://log?at=2001-01-31", "git://log?at=HEAD~9"):
+            with pytest.raises(NotFound, match=r"shallow.*`git fetch --unshallow`"):
+                text(opened, uri)
+
+        git(clone, "fetch", "-q", "--unshallow")
+        whole = {uri: desk_answers(opened, uri) for uri in uris}
+        assert not any("shallow" in shown for shown, _ in whole.values())
+        assert not any("note" in as_json(opened, with_query(uri, format="json")) for uri in uris)
+        assert all(cut[uri][1] != whole[uri][1] for uri in uris)
+    finally:
+        opened.close()
+
+
+def desk_answers(desk: Desk, uri: str) -> tuple[str, str | None]:
+    """Return the text of a resource and its ETag."""
+    return text(desk, uri), desk.catalog.read(uri).etag
 
 
 def test_search_finds_nothing_of_history(desk: Desk) -> None:

@@ -71,6 +71,42 @@ def test_a_log_arrives_while_the_command_runs_and_ends(tmp_path: Path) -> None:
     assert log.uri == URI
 
 
+def test_a_file_that_is_larger_than_what_may_wait_arrives_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "MAX_BYTES", 65_536)
+    monkeypatch.setattr(sender, "MAX_ENTRIES", 1_024)
+    monkeypatch.setattr(sender, "BATCH_BYTES", 4_096)
+    provider = logs(tmp_path)
+    log = send_to(Desk(provider))
+    for number in range(400):
+        log.feed("out", f"{number}:{'x' * 500}\n".encode())
+        log.wait_for_room()
+
+    assert log.end(0, is_patient=True) is True
+    assert text(provider, URI) == "".join(f"{number}:{'x' * 500}\n" for number in range(400))
+
+
+@pytest.mark.parametrize("refusal", ["", "no"])
+def test_a_desk_that_does_not_answer_or_refuses_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    monkeypatch.setattr(sender, "NEVER_REACHED_S", 0.01)
+    monkeypatch.setattr(sender, "BATCH_BYTES", 1)
+    desk, warned = Desk(logs(tmp_path)), list[str]()
+    desk.is_down, desk.refusal = not refusal, refusal
+    log = send_to(desk, warned)
+    log.feed("out", b"one\n")
+    log.wait_for_room()
+    until(lambda: warned)
+    monkeypatch.setattr(sender, "NEVER_REACHED_S", 1_000.0)
+    log.feed("out", b"two\n")
+    log.wait_for_room()
+
+    monkeypatch.setattr(sender, "NEVER_REACHED_S", 0.01)
+    assert log.end(0) is False
+
+
 def test_secrets_do_not_leave(tmp_path: Path) -> None:
     desk = Desk(logs(tmp_path, redact=False))
     log = send_to(desk)

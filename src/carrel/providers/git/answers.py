@@ -49,7 +49,7 @@ class Answers:
             if page.following is not None:
                 following = with_query(uri, at=page.following[0].decode(), skip=page.following[1])
             body: Meta = {"at": page.start.decode(), "commits": [one.to_json(MAX_BODY) for one in details]}
-            return make_reading(_format(query), log_lines(details), body, following=following)
+            return make_reading(_format(query), log_lines(details), body, following=following, note=page.note())
 
         return self._history.ask(uri, ask)
 
@@ -67,12 +67,17 @@ class Answers:
             following = None if found.following is None else with_query(uri, skip=found.following)
             head = commit_head(details) if not found.skip else f"commit {commit.id.decode()}\n"
             note = "Compared with the first parent.\n" if len(commit.parents) > 1 else ""
+            etag: str | None = commit.id.decode()
             if history.is_cut(commit.id):
-                note = "This shallow clone ends here: every file counts as new.\n"
+                note = (
+                    "This shallow clone ends here: every file counts as new; `git fetch --unshallow` gets the rest.\n"
+                )
+                etag = None  # the same commit is shown otherwise once the rest is here
             compared = {"compared_with": None if parent is None else parent.decode()}
             body = {**details.to_json(), **compared, **found.to_json(len(repository.folder.prefix))}
+            body |= {"note": note.strip()} if etag is None else {}
             text = f"{head}\n{note}{found.text()}"
-            return make_reading(_format(query), text, body, "text/plain", following, commit.id.decode())
+            return make_reading(_format(query), text, body, "text/plain", following, etag)
 
         return self._history.ask(uri, ask)
 

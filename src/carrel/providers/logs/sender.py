@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 4_194_304
 """Maximum bytes of lines that wait while the desk cannot be reached; above it, the oldest are dropped."""
+MAX_ENTRIES: Final = MAX_BYTES // 64
 BATCH_BYTES: Final = 262_144
 GATHER_S: Final = 0.3
 """How long lines are collected before they are sent."""
@@ -55,7 +56,7 @@ class LogSender:
         self, to: Receiver, kind: Kind, log_id: str, program: str, origin: LogOrigin, warn: Callable[[str], None]
     ) -> None:
         """Prepare a log; `warn` is called with the first problem only."""
-        bounds = Bounds(MAX_BYTES, MAX_BYTES // 64, redact=True)
+        bounds = Bounds(MAX_BYTES, MAX_ENTRIES, redact=True)
         sent = _with_key(origin, secrets.token_urlsafe(24))
         self._path = f"/logs/{kind}/{log_id}"
         self._header = json.dumps({"program": program, "ms": now_ms(), "origin": sent}).encode() + b"\n"
@@ -66,7 +67,8 @@ class LogSender:
         self._changed = threading.Condition()
         self._end: End | None = None
         self._newest = 0
-        self._is_begun = self._is_done = False
+        self._is_begun = self._is_done = self._is_hurried = False
+        self._is_patient = True
         self._give_up_at = float("inf")
         self._thread = threading.Thread(target=self._run, name="carrel-log-sender", daemon=True)
 
@@ -88,6 +90,20 @@ class LogSender:
     def feed(self, stream: Stream, data: bytes) -> None:
         """Add output of the command."""
         self._enter(stream, self._assemblers[stream].feed(data))
+
+    def wait_for_room(self) -> None:
+        """Wait until the desk has most of the lines; never again after it did not answer in time."""
+        with self._changed:
+            self._is_hurried = True
+            self._changed.notify_all()
+            has_room = self._changed.wait_for(self._has_room, END_S if self._is_begun else NEVER_REACHED_S)
+            self._is_patient = self._is_patient and has_room
+
+    def _has_room(self) -> bool:
+        count = self._ring.newest - self._newest
+        unsent = islice(reversed(self._ring.entries), count)
+        few = count <= MAX_ENTRIES // 2 and sum(one.line.size for one in unsent) <= 2 * BATCH_BYTES
+        return few or not self._is_patient
 
     def flush(self) -> None:
         """Add unfinished lines."""
@@ -136,6 +152,9 @@ class LogSender:
                 self._warn_once(f"the log is not sent yet: {error}")
             except ConfigError as error:
                 self._warn_once(f"the log is not sent: {error}")
+                with self._changed:
+                    self._is_patient = False
+                    self._changed.notify_all()
                 return
 
     def _warn_once(self, problem: str) -> None:
@@ -149,7 +168,7 @@ class LogSender:
         with self._changed:
             if self._is_begun:
                 self._changed.wait_for(lambda: self._ring.newest > self._newest or self._end is not None, HEARTBEAT_S)
-                self._changed.wait_for(lambda: self._end is not None, GATHER_S)
+                self._changed.wait_for(lambda: self._end is not None or self._is_hurried, GATHER_S)
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
@@ -166,6 +185,7 @@ class LogSender:
             if self._end is not None and not self._is_begun:
                 self._give_up_at = monotonic() + END_S
             self._newest, self._is_begun = newest, True
+            self._changed.notify_all()
             self._is_done = is_all and self._end is not None and newest >= self._ring.newest
 
     def _batch(self) -> tuple[bytes, bool]:

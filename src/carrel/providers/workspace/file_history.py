@@ -14,7 +14,7 @@ from carrel.core.uri import quote, with_query, without
 from carrel.files import file_types
 from carrel.git.answer import make_reading
 from carrel.git.blame import Blame
-from carrel.git.commit_text import MAX_BODY, details_of, log_lines, one_line, short
+from carrel.git.commit_text import MAX_BODY, details_of, end_line, log_lines, one_line, short
 from carrel.git.comparison import Comparison, compare_files, compare_trees
 from carrel.git.folder_history import MAX_SKIPPED, FolderHistory, in_repository, read_log
 from carrel.git.history import FOLDER, KIND, Entry
@@ -202,8 +202,10 @@ class FileHistory:
                 spans.append({"from": number, "to": number, "commit": origin.commit.decode(), "older": origin.is_older})
         commits = {name.decode(): one.to_json(most=0) for name, one in details.items()}
         body: Meta = {"at": commit.decode(), "lines": spans, "commits": commits}
-        etag = f"{entry[1].decode()}-{commit.decode()}"
-        return make_reading(query.get("format", "text"), "".join(shown), body, etag=etag)
+        is_whole = not any(origin.is_older for origin in origins)
+        etag = f"{entry[1].decode()}-{commit.decode()}" if is_whole else None
+        ends = [one for one in details if history.is_cut(one)]
+        return make_reading(query.get("format", "text"), "".join(shown), body, etag=etag, note=end_line(ends))
 
     def _log(self, repository: Repository, target: Target, query: Query) -> Reading:
         path = in_repository(repository, target.segments) or None
@@ -212,16 +214,17 @@ class FileHistory:
             self._check_kinds(target, [repository.history.entry(commit.tree, path)])
         page = read_log(repository, query.get("at", ""), path, _number(query, target))
         if path and not page.commits and not page.is_cut and not _number(query, target):
-            raise NotFound(target.uri, f"Resource not found: no commit has {_bare(target)}")
+            raise NotFound(
+                target.uri, f"Resource not found: no commit has {_bare(target)}. {page.note()}".rstrip(". \n")
+            )
         following = None
         if page.following is not None:
             following = with_query(_whole(target), at=page.following[0].decode(), skip=page.following[1])
         details = [details_of(repository.history, commit) for commit in page.commits]
-        text = log_lines(details)
-        if page.is_cut:
-            text += "The time was up before the end of the history.\n"
         body: Meta = {"at": page.start.decode(), "commits": [one.to_json(MAX_BODY) for one in details]}
-        return make_reading(query.get("format", "text"), text, body, following=following)
+        return make_reading(
+            query.get("format", "text"), log_lines(details), body, following=following, note=page.note()
+        )
 
 
 def _asked(target: Target, query: Query) -> str:

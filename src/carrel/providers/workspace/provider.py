@@ -90,7 +90,7 @@ class Workspace(Provider):
         self._until_closed = ExitStack()
         self._environment = project.environment
         self._max_listed_bytes = max_listed_bytes
-        self._buckets, folders = bucket_addresses({"": root, **_checked_names(roots or {})})
+        self._buckets, folders = bucket_addresses({"": root, **_checked_names(roots or {})}, buckets or {})
         self._bucket_settings = _checked_buckets(buckets or {}, self._buckets)
         self._policy_of = partial(Policy, allow=allow or (), deny=deny or (), hidden=hidden, ignored=ignored)
         self._bucket_preset: Preset = "code" if preset == "auto" else preset
@@ -462,11 +462,13 @@ def _checked_buckets(
     return settings
 
 
-def bucket_addresses(roots: Mapping[str, Place]) -> "tuple[dict[str, BucketAddress], dict[str, Place]]":
+def bucket_addresses(
+    roots: Mapping[str, Place], settings: Mapping[str, BucketSettings]
+) -> "tuple[dict[str, BucketAddress], dict[str, Place]]":
     """Return the roots that are buckets, and the others; raise ConfigError if one bucket contains another."""
     if not any("://" in place for place in roots.values()):
         return {}, dict(roots)
-    from carrel.buckets.address import is_url
+    from carrel.buckets.address import check_apart, is_url
     from carrel.buckets.address import parse as parse_address
 
     buckets: dict[str, BucketAddress] = {}
@@ -475,15 +477,10 @@ def bucket_addresses(roots: Mapping[str, Place]) -> "tuple[dict[str, BucketAddre
             if not name:
                 raise ConfigError("[workspace] root: a bucket is a further root; name it in [workspace.roots]")
             try:
-                address = parse_address(place)
+                buckets[name] = parse_address(place)
             except ConfigError as error:
                 raise ConfigError(f"[workspace.roots] {name}: {error}") from None
-            for other, known in buckets.items():
-                if known.holds(address) or address.holds(known):
-                    raise ConfigError(
-                        f"[workspace.roots]: {name} and {other} serve the same objects; serve one of them"
-                    )
-            buckets[name] = address
+    check_apart(buckets, {name: (one.endpoint.rstrip("/"), one.account) for name, one in settings.items()})
     return buckets, {name: place for name, place in roots.items() if name not in buckets}
 
 

@@ -3,6 +3,7 @@
 To add tables, add `m000N_<what>.py` with `STATEMENTS`, and name it below. A module that was released is never changed.
 """
 
+import re
 from typing import Final
 
 from carrel.stores.migrations import (
@@ -28,5 +29,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 )
 """The statements that lead from version N to version N + 1, at index N."""
 
+TABLES: Final = tuple(re.findall(r"CREATE (?:UNLOGGED )?TABLE (\w+)", "".join("".join(one) for one in MIGRATIONS)))
 VERSION: Final = len(MIGRATIONS)
 """The version that this code reads and writes."""
