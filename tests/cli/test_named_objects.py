@@ -159,6 +159,30 @@ def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Run, proje
     assert trusted == (0, '{"bed":"north","moisture":41.5}')
 
 
+@pytest.mark.parametrize("command", ["ls", "serve"])
+def test_a_file_with_the_name_of_a_configured_object_is_refused_and_both_are_named(
+    run: Run, project: Path, command: str
+) -> None:
+    settings = project / "carrel.toml"
+    settings.write_text("[objects.garden]\nimport = 'code/garden.py'\n", encoding="utf-8")
+    other = project / "my code/garden.py"
+    other.write_text(GARDEN, encoding="utf-8")
+    run("trust")
+
+    ran = run(command, "--with", "my code/garden.py")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert f"--with {other}: [objects.garden] in {settings} serves another object" in ran.err
+    assert "code/garden.py; to serve both, rename the file or the section" in ran.err
+
+
+def test_a_file_may_be_configured_and_named_on_the_command_line(run: Run, project: Path) -> None:
+    (project / "carrel.toml").write_text("[objects.garden]\nimport = 'code/garden.py'\n", encoding="utf-8")
+    run("trust")
+
+    assert run("ls", "garden:", "--with", "code/garden.py").out == "garden://beds/north\ngarden://beds/south\n"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -54,6 +54,8 @@ _TOO_MUCH: Final = (
     "no files are served: this is a home folder or the root of the file system; "
     "start Carrel in a project, or give the folder with --project"
 )
+WITH: Final = "--with"
+"""The origin of an object that is named on the command line."""
 _AT_FAULT: Final = r"\[([\w.-]+)\] ?(\w*)"
 
 Layer = Literal["user", "project", "environment", "flag"]
@@ -328,9 +330,23 @@ def configure(
     _take_environment(config)
     for section, key, text in flags:
         origin = (origins or {}).get((section, key), f"--set {section}.{key}")
+        if origin == WITH:
+            _refuse_another(config, section, text)
         _take_text(config, "flag", section, key, text, origin)
     _take_places_files(config)
     return config
+
+
+def _refuse_another(config: Config, section: str, target: str) -> None:
+    """Raise ConfigError if the settings files have another object of the name that one on the command line gets."""
+    named = config.sections.get(section, {})
+    for known in (setting for key, setting in named.items() if key in ("import", "provider")):
+        paths = [os.path.join(config.root, os.path.expanduser(str(one))) for one in (target, known.value)]
+        if len(set(map(os.path.realpath, paths))) > 1:
+            raise ConfigError(
+                f"{WITH} {target}: [{section}] in {known.origin} serves another object under this name, {known.value}; "
+                "to serve both, rename the file or the section; to serve only one, remove the other"
+            )
 
 
 def _take_places_files(config: Config) -> None:

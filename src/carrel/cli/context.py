@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from carrel.app.app import Desk, open_desk
-from carrel.app.config import Config, load
+from carrel.app.config import WITH, Config, load
 from carrel.cli.named_objects import with_flags
 from carrel.cli.withheld import SERVED, say_withheld
 from carrel.client.client import Client
@@ -37,7 +37,8 @@ class CommandOptions:
 
     def config(self, *needed: str, writes: bool = False) -> Config:
         """Return the configuration of the project; print which settings of the sections `needed` are not in effect."""
-        config = load(self.project, os.environ, with_flags(self.objects))
+        flags = with_flags(self.objects)
+        config = load(self.project, os.environ, flags, dict.fromkeys((flag[:2] for flag in flags), WITH))
         say_withheld(config, needed, writes=writes)
         return config
 

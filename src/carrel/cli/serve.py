@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from carrel.app.app import Desk, open_desk
-from carrel.app.config import Config, load
+from carrel.app.config import WITH, Config, load
 from carrel.cli.stderr import log_everything, printable_stderr, say
 from carrel.core.errors import ConfigError, Disconnected
 from carrel.core.record import Value
@@ -138,6 +138,7 @@ def parse(words: Sequence[str]) -> Parsed:
             from carrel.cli.named_objects import positional_flag  # most servers are started without objects
 
             parsed.flags.append(positional_flag(rest.pop(0), parsed.flags))
+            parsed.origins[parsed.flags[-1][:2]] = WITH
             continue
         option, value = _next_option(rest)
         if option.key:
@@ -151,6 +152,7 @@ def parse(words: Sequence[str]) -> Parsed:
 
             named = with_flag if option.flag == "--with" else object_flag
             parsed.flags.append(named(value, parsed.flags))
+            parsed.origins[parsed.flags[-1][:2]] = WITH
         else:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:

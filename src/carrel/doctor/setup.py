@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from carrel.app.app import Desk, index_rules, open_desk
-from carrel.app.config import Config, configure
+from carrel.app.config import WITH, Config, configure
 from carrel.connect.places import Surroundings, surroundings
 from carrel.core.errors import CarrelError, ConfigError
 from carrel.core.record import replace
@@ -111,7 +111,8 @@ class Setup:
         if isinstance(found, ConfigError):
             return found
         try:
-            return configure(found.place, self.environment, found.user_table, self.flags)
+            origins = dict.fromkeys((flag[:2] for flag in self.flags), WITH)
+            return configure(found.place, self.environment, found.user_table, self.flags, origins)
         except ConfigError as error:
             return error
 
