@@ -174,6 +174,20 @@ def test_a_length_that_was_asked_for_wins_over_what_the_host_takes(
     assert len(text.rstrip("\n")) == 99_999
 
 
+@pytest.mark.parametrize("part", [{}, {"length": 9}, {"lines": "1-"}])
+def test_what_is_next_is_the_same_in_meta_as_in_the_text_however_short_the_first_line(
+    tmp_path: Path, part: dict[str, Any]
+) -> None:
+    (tmp_path / "a.txt").write_text("one\n" + "x" * 50_000 + "\n", encoding="utf-8")
+
+    call = Running(lambda: None)
+    result = Mirror(Catalog([workspace(tmp_path)])).call("read_resource", {"uri": "a.txt", **part}, call)
+
+    following = str((result.meta or {})["dev.carrel/next"])
+    assert following == f"workspace:///a.txt?start={part.get('length', 4)}"
+    assert f"; next: {following}]" in str(result.blocks[0])
+
+
 def test_a_part_says_what_it_is_a_part_of_and_what_both_cost(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("line\n" * 50_000, encoding="utf-8")
 

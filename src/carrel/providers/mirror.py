@@ -13,14 +13,14 @@ from typing import Annotated, Final
 
 from carrel.catalog.catalog import Catalog, Part
 from carrel.core.arguments import Argument, Arguments, InvalidArguments
-from carrel.core.content import NEXT, OPEN_ENDED, OTHER_PARTS
+from carrel.core.content import NEXT
 from carrel.core.errors import NotFound, ProviderError, RequestError, echo
 from carrel.core.hosts import ALWAYS_LOADED, LONG_RESULTS, answer_length, length_in_json
 from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
-from carrel.core.record import Value
-from carrel.core.uri import pairs, split_query, with_query, without
-from carrel.outline.part_notes import SHOWN, name_of, next_in, number_in, place_of, with_tokens
+from carrel.core.record import Value, replace
+from carrel.core.uri import with_query
+from carrel.outline.part_notes import SHOWN, names_in, next_in, noted, number_in, with_next, with_tokens
 
 _TRIES: Final = 4
 """How often a part is read again with a smaller size, because its length in an answer is known only afterwards."""
@@ -29,7 +29,6 @@ _NOTE_LENGTH: Final = 280
 LIST_LENGTH: Final = 100
 _LIST_MARGIN: Final = 20
 """By how many tokens a suggested budget of a list is larger than what it must be."""
-_OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 
 _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
 
@@ -183,12 +182,12 @@ class Mirror(Provider):
         from carrel.catalog import suggestions  # not needed to start
 
         uri = suggestions.as_uri(asked.uri)
-        if asked.budget is not None or "budget" in _names(uri):
+        if asked.budget is not None or "budget" in names_in(uri):
             reading, blocks = self._within_budget(uri, asked)
         else:
             is_range = asked.start is not None or asked.length is not None
             wanted = Range(asked.start or 0, asked.length) if is_range else None
-            if asked.length is not None or "length" in _names(uri):
+            if asked.length is not None or "length" in names_in(uri):
                 room = self._catalog.max_bytes  # a length that somebody chose wins over what the host takes
             reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
             self._catalog.token_counts.remember(uri, with_tokens(reading))
@@ -228,7 +227,9 @@ class Mirror(Provider):
             return reading, _several(reading, uri, part.most)
         if reading.error is not None:
             return reading, _blocks(reading.items[0], uri)
-        return reading, _part(reading.items[0], asked)
+        item = with_next(reading.items[0], asked)
+        blocks = [noted(item, asked)] if isinstance(item, Text) else _blocks(item, asked)
+        return replace(reading, items=(item,)), blocks
 
     def _question(self, uri: str) -> str:
         """Return a question that names URIs which exist and are spelled much like this one."""
@@ -259,30 +260,6 @@ def _line(entry: Resource, tokens: int | None) -> str:
     title = "" if entry.name.endswith(entry.title) else entry.title
     cost = "" if tokens is None else f", {tokens} tokens"
     return f"{entry.uri}  {entry.description or title or size or entry.name}{cost}"
-
-
-def _part(item: Item, uri: str) -> list[str | ResourceLink]:
-    """Return the blocks of one item; if it is a part, with its place and the next part in the first and last line."""
-    if not isinstance(item, Text):
-        return _blocks(item, uri)
-    start, length, total = (number_in(item, name) for name in ("start", "length", "total"))
-    following = (item.meta or {}).get(NEXT)
-    is_end = start + length >= total
-    if is_end and following is None:
-        return [item.text] if start == 0 else [f"[{name_of(uri)}: {place_of(item, item.text)}; the end]\n{item.text}"]
-    if isinstance(following, str) and "start" not in _names(following):
-        advice = f"next: {following}"
-    elif _names(uri) & OPEN_ENDED:
-        advice = f"ask for less, or for the whole in parts: {with_query(without(uri, OTHER_PARTS), start=0)}"
-    else:
-        advice = f"next: {with_query(without(uri, _OWN_PARTS), start=start + length)}"
-    note = f"[{advice}]" if is_end and start == 0 else f"[{name_of(uri)}: {place_of(item, item.text)}; {advice}]"
-    line_end = "" if item.text.endswith("\n") else "\n"
-    return [f"{note}\n{item.text}{line_end}{note}"]
-
-
-def _names(uri: str) -> set[str]:
-    return {name for name, _ in pairs(split_query(uri)[1] or "")}
 
 
 def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
