@@ -318,6 +318,16 @@ def test_an_unknown_scheme_names_those_that_are_served(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_of_one_byte_has_one_byte(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a", encoding="utf-8")
+
+    [listed] = Mirror(Catalog([workspace(tmp_path)])).call("list_resources", {}, Running(lambda: None)).blocks
+    [folder] = read(workspace(tmp_path), "workspace:///")[1]
+
+    assert listed == "workspace:///a.txt  1 byte"
+    assert str(folder).startswith("workspace:///a.txt  1 byte, 20")
+
+
 def test_a_next_page_is_named_after_a_text_that_is_all_there() -> None:
     shelf = Shelf(Text("a page", meta={"dev.carrel/next": "shelf://all?after=a"}))
 

@@ -11,7 +11,8 @@ from typing import Final
 from carrel.core.tokens import JOINT, estimate_tokens
 from carrel.core.uri import split_query
 from carrel.outline import languages
-from carrel.outline.rows import FUNCTIONS, MAX_ROWS, Row, TextOutline, counted
+from carrel.outline.part_notes import counted
+from carrel.outline.rows import FUNCTIONS, MAX_ROWS, Row, TextOutline
 
 MAX_SOURCE: Final = 1 << 20
 """Bytes of a text that is outlined; a log may have more."""

@@ -19,6 +19,11 @@ def name_of(uri: str) -> str:
     return decode_loosely(split_query(uri)[0].rstrip("/").rpartition("/")[2])[:_NAME_LENGTH] or "part"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, such as `1 line` or `2 lines`."""
+    return f"{number} {noun if number == 1 else f'{noun}s'}"
+
+
 def number_in(item: Item, name: str) -> int:
     """Return a number of an item's `meta`; 0 if it has none."""
     value = (item.meta or {}).get(f"dev.carrel/{name}")

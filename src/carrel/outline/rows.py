@@ -36,11 +36,6 @@ class TextOutline(Value, frozen=True):
     note: str = ""
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, such as `1 line` or `2 lines`."""
-    return f"{number} {noun if number == 1 else f'{noun}s'}"
-
-
 def last_lines(found: Sequence[tuple[int, int]], count: int) -> list[int]:
     """Return where each part ends: before the next line of its level or a higher one, or at the last line.
 

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final
 
 from carrel.core.tokens import JOINT, estimate_tokens
-from carrel.outline.rows import counted
+from carrel.outline.part_notes import counted
 
 MAX_TOKENS: Final = 2_000
 MAX_FILES: Final = 50_000

@@ -20,7 +20,7 @@ from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, 
 from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import Value, replace
 from carrel.core.uri import with_query
-from carrel.outline.part_notes import SHOWN, names_in, next_in, noted, number_in, with_next, with_tokens
+from carrel.outline.part_notes import SHOWN, counted, names_in, next_in, noted, number_in, with_next, with_tokens
 
 _TRIES: Final = 4
 """How often a part is read again with a smaller size, because its length in an answer is known only afterwards."""
@@ -256,7 +256,7 @@ def _list_text(page: Page, tokens: Sequence[int | None], note: str, budget: int 
 
 
 def _line(entry: Resource, tokens: int | None) -> str:
-    size = "" if entry.size is None else f"{entry.size} bytes"
+    size = "" if entry.size is None else counted(entry.size, "byte")
     title = "" if entry.name.endswith(entry.title) else entry.title
     cost = "" if tokens is None else f", {tokens} tokens"
     return f"{entry.uri}  {entry.description or title or size or entry.name}{cost}"
@@ -300,5 +300,5 @@ def _blocks(item: Item, uri: str) -> list[str | ResourceLink]:
         return [item.text if item.uri is None else f"{item.uri}  {item.text}"]
     assert isinstance(item, Blob)
     name = (item.uri or uri).rpartition("/")[2] or uri
-    note = f"Binary content of {number_in(item, 'total') or len(item.data)} bytes; read it as a resource."
+    note = f"Binary content of {counted(number_in(item, 'total') or len(item.data), 'byte')}; read it as a resource."
     return [note, ResourceLink(item.uri or uri, name, None, item.mime_type or None)]

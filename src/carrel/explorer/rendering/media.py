@@ -7,7 +7,7 @@ no script of it and loads nothing else. Its text stands below.
 from typing import Final
 
 from carrel.core.uri import decode_loosely, split_query
-from carrel.explorer.rendering.amounts import count
+from carrel.explorer.rendering.amounts import counted
 from carrel.explorer.rendering.code import render_code
 from carrel.explorer.rendering.markup import Content, Html, Links, element, facts, join
 
@@ -36,7 +36,7 @@ def render_binary(content: Content, links: Links) -> Html:
     """Return the facts about a file that is not text, and where to download it."""
     source = links.raw(content.uri)
     get = element("a", f"Download {_name(content)}", href=source, download=_name(content)) if source else Html("")
-    size = "" if content.size is None else f"{count(content.size)} bytes"
+    size = "" if content.size is None else counted(content.size, "byte")
     return facts((("Type", content.mime_type or "not known"), ("Size", size), ("File", get)))
 
 

@@ -13,6 +13,7 @@ from carrel.core.record import Value, replace
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
 from carrel.files.sandbox import SandboxError
+from carrel.outline.part_notes import counted
 from carrel.providers.workspace.listing import Child, Entry, Listing, describe
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
 from carrel.providers.workspace.tree import FoundFile, Sniffed, Tree, etag_of
@@ -98,7 +99,7 @@ def entry_item(uri: str, mime_type: str, size: int, etag: str, modified_ms: int,
         "dev.carrel/last-modified": modified,
         "dev.carrel/entry": True,
     }
-    return Text(f"{size} bytes, {modified}", mime_type, uri=uri, meta=meta)
+    return Text(f"{counted(size, 'byte')}, {modified}", mime_type, uri=uri, meta=meta)
 
 
 def folder_reading(uri: str, canonical_uri: str, children: Iterable[tuple[str, Text]]) -> Reading:
