@@ -53,6 +53,7 @@ def test_items_are_shown_by_uri_or_kind_and_id(run: Run, project: Path) -> None:
     lay_out(project)
 
     assert run("show", "@sage://checkpoint/jwt-research") == (0, CHECKPOINT_TEXT, "")
+    assert run("show", "@carrel:sage://checkpoint/jwt-research") == (0, CHECKPOINT_TEXT, "")
     assert run("show", "failure/jwt-localstorage", "--format", "toon") == (0, FAILURE_TOON, "")
     assert run("show", "knowledge/none") == (1, "", "carrel: Knowledge not found: none\n")
     assert run("show", "system/../x") == (2, "", "carrel: Invalid filename: ../x\n")

@@ -98,8 +98,8 @@ def _entry(entry: Resource) -> dict[str, object]:
 @with_command_options
 @click.pass_obj
 def show(options: CommandOptions, item: str, form: str | None) -> None:
-    """Print an item. ITEM is its URI or KIND/ID, with or without a leading @."""
-    named = item.removeprefix("@")
+    """Print an item. ITEM is its URI or KIND/ID, with or without a leading @ or @carrel: as in a mention."""
+    named = item.removeprefix("@").removeprefix("carrel:")
     uri = named if "://" in named else f"sage://{named}"
     parts = split_uri(uri)
     if parts is None:
