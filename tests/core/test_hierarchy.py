@@ -41,12 +41,20 @@ def test_every_path_prefix_of_a_listed_uri_is_a_folder(folder: str, children: li
     assert shown(folder) == children
 
 
-@pytest.mark.parametrize("uri", ["x://a-b", "x://a/one", "x://a/on", "x://none", "x://a/one?", "x://a#b", "x://a?b=c"])
+@pytest.mark.parametrize("uri", ["x://a-b", "x://a/one", "x://a/on", "x://none", "x://a/one?", "x://a#b"])
 def test_anything_else_is_no_folder(uri: str) -> None:
     with pytest.raises(NotAFolder) as caught:
         shown(uri)
 
     assert caught.value.message == f"Not a folder: {uri}"
+
+
+def test_a_view_of_a_folder_is_no_folder_and_says_what_to_read_instead() -> None:
+    with pytest.raises(NotAFolder) as caught:
+        shown("x://a?at=HEAD")
+
+    advice = "read a URI with a query with resources/read, or list x://a"
+    assert caught.value.message == f"Not a folder: x://a?at=HEAD ({advice})"
 
 
 def test_a_folder_that_is_named_may_be_empty() -> None:

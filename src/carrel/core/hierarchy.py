@@ -17,7 +17,9 @@ class NotAFolder(BadArgument):
     """The URI is not a folder: nothing lies below it."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(f"Not a folder: {echo(uri)}", uri=uri, data={"parameter": "uri"})
+        bare, query = split_query(uri)
+        advice = f" (read a URI with a query with resources/read, or list {echo(bare)})" if query else ""
+        super().__init__(f"Not a folder: {echo(uri)}{advice}", uri=uri, data={"parameter": "uri"})
 
 
 def folder_of(uri: str) -> str:
