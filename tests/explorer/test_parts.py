@@ -51,6 +51,18 @@ def test_a_text_is_read_in_parts_of_bounded_size_that_join(browsed: Browsed, pro
     assert all(len(text.encode()) <= PART_BYTES + 3 for _, text in shown)  # a character belongs to one part
 
 
+def test_the_rest_of_a_cut_first_line_is_no_head_of_a_table(browsed: Browsed, project: Path) -> None:
+    (project / "long.csv").write_text(f"{'a' * (PART_BYTES + 9)},b,c\n1,2,3\n", "utf-8")
+    first = browsed.page("/workspace/long.csv")
+    following = re.search(r'rel="next" href="([^"]+)"', first)
+    assert following is not None
+
+    second = browsed.page(unescape(following[1]))
+
+    assert "<td>b</td>" in second
+    assert '<th scope="col">' not in second.partition('<section id="live"')[2].partition("</section>")[0]
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_way_back_from_the_last_part_leads_to_the_first(browsed: Browsed, project: Path, name: str) -> None:
     (project / "long.txt").write_text(TEXTS[name], "utf-8")

@@ -151,14 +151,15 @@ class Resources:
 
         meta = item.meta or {}
         total = meta.get("dev.carrel/total")
-        first = str(meta.get("dev.carrel/lines", "")).partition("-")[0]
+        first, start = str(meta.get("dev.carrel/lines", "")).partition("-")[0], meta.get("dev.carrel/start")
         content = Content(
             item.uri if item.uri and len(reading.items) > 1 else without(uri, RANGES),
             item.mime_type or reading.mime_type,
             item.text if isinstance(item, Text) else None,
             total if isinstance(total, int) else _length(item),
-            int(first) if first.isdigit() else int(not meta.get("dev.carrel/start")),
-            "dev.carrel/next" not in meta and not meta.get("dev.carrel/start"),
+            int(first) if first.isdigit() else int(not start),
+            "dev.carrel/next" not in meta and not start,
+            start if isinstance(start, int) else 0,
         )
         return render(content, self._links())
 

@@ -75,7 +75,7 @@ def render_markdown(content: Content, links: Links) -> Html:
     text = visible(content.text or "")
     if is_intricate(text):
         return join((note("This document is too large to be laid out. This is its text."), render_code(content)))
-    front, body = split_front_matter(text) if content.first_line == 1 else ("", text)
+    front, body = split_front_matter(text) if content.is_first else ("", text)
     return element("div", front_matter(front), laid_out(body, content.uri, links), class_="prose")
 
 

@@ -78,7 +78,7 @@ class Links(Value, frozen=True):
 class Content(Value, frozen=True):
     """One item of a reading, or the part of it that is shown. `text` is None if it is not text.
 
-    `uri` is without the range of the part; `first_line` is the number of its first line.
+    `uri` is without the range of the part; `first_line` is the number of its first line, and `start` its first byte.
     """
 
     uri: str
@@ -87,6 +87,12 @@ class Content(Value, frozen=True):
     size: int | None = None
     first_line: int = 1
     is_whole: bool = True
+    start: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it begins where the whole begins, and not later in the first line."""
+        return self.first_line == 1 and self.start == 0
 
     @property
     def type(self) -> str:

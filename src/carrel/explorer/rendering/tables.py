@@ -30,7 +30,7 @@ def render_table(content: Content) -> Html:
     if width < 2 or width > MAX_COLUMNS:
         return render_code(content)
     most = min(MAX_ROWS, MAX_CELLS // width)
-    return _table(rows[:most], width, is_cut=len(rows) > most, has_head=content.first_line == 1)
+    return _table(rows[:most], width, is_cut=len(rows) > most, has_head=content.is_first)
 
 
 def _table(rows: list[list[str]], width: int, *, is_cut: bool, has_head: bool) -> Html:
