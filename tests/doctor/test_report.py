@@ -25,6 +25,9 @@ TOKEN = "carrel_" + "a1B2" * 10
         ("first entry workspace:///plans/takeover.md", "first entry workspace://<address>"),
         ("ask bob@example.com", "ask <mail>"),
         ("the variable is tops3cret here", "the variable is <secret> here"),
+        ("no .claude/skills, .carrel/scopes.db, ~/.algocline", "no .claude/skills, .carrel/scopes.db, ~/.algocline"),
+        (".sage/ and .carrel/logs are not writable", ".sage/ and .carrel/logs are not writable"),
+        ("x/.carrel/scopes.db, .sage/knowledge/takeover.md", "<path>, <path>"),
         ("2 of 3 documents, 1.5 MB, modern: 2026-07-28", "2 of 3 documents, 1.5 MB, modern: 2026-07-28"),
     ],
 )

@@ -16,6 +16,8 @@ from carrel.providers.logs.redaction import Redactor
 _SECRET_NAME: Final = re.compile(r"TOKEN|KEY|SECRET|PASS|AUTH|CREDENTIAL|COOKIE|SESSION", re.IGNORECASE)
 _URL: Final = re.compile(r"\b([a-z][a-z0-9+.-]*)://[^\s'\"`,;)]*", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?<![\w:</])(?:~|\.{1,2}|[\w.@+-]+)?/[^\s'\"`,;:()]*")
+_OURS: Final = re.compile(r"(\.(carrel|sage|claude/skills|agents/skills)|~/\.algocline)/?|\.carrel/(scopes\.db|logs)")
+"""Paths that are the same in every project, and say what is missing."""
 _LONG: Final = re.compile(r"\b[A-Za-z0-9_+=-]{32,}")
 _MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
 _MARKS: Final = {"ok": "✓", "note": "!", "problem": "✗"}
@@ -47,7 +49,7 @@ def without_private(text: str, setup: Setup) -> str:
     text = _MAIL.sub("<mail>", text)
     text = _URL.sub(lambda found: f"{found[1]}://<address>", text)
     text = _without_folders(text, setup)
-    text = _PATH.sub("<path>", text)
+    text = _PATH.sub(lambda found: found[0] if _OURS.fullmatch(found[0]) else "<path>", text)
     text = _LONG.sub("<secret>", text)
     for name in _names(setup.environment):
         text = re.sub(rf"\b{re.escape(name)}\b", "<name>", text)
