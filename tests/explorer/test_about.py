@@ -44,6 +44,8 @@ def test_providers_that_a_caller_may_not_read_are_not_named(guarded: Browsed) ->
 
 
 def test_the_index_says_its_state(browsed: Browsed) -> None:
+    assert browsed.get("/-/index", {"accept": "*/*"}).json["state"] == "not built yet: begins with the first search"
+    browsed.page("/-/search?q=hello")
     assert browsed.get("/-/index", {"accept": "*/*"}).json["state"] in ("building", "partial", "complete")
 
 

@@ -75,6 +75,20 @@ def test_nothing_is_opened_before_the_first_search(garden: Garden) -> None:
     assert not garden.index.exists()
 
 
+def test_an_index_is_partial_only_after_it_was_asked_for(garden: Garden) -> None:
+    first = garden.search()
+    states = [first.facts()["state"], first.facts(looks=True)["state"]]
+    first.build()
+    states.append(first.facts()["state"])
+    first.close()
+
+    second = garden.search()
+    states += [second.facts()["state"], second.facts(looks=True)["state"]]
+
+    not_built = "not built yet: begins with the first search"
+    assert states == [not_built, not_built, "complete", "not looked at yet: the first search does", "complete"]
+
+
 def test_the_index_is_private_to_the_user(garden: Garden) -> None:
     search = garden.search()
     search.build()

@@ -120,7 +120,7 @@ class Search:
             coverage = keeper.coverage(reach)
             problems = keeper.sources.problems(reach)
         facts = {
-            "state": "building" if self._builder.is_running else "partial" if coverage.is_partial else "complete",
+            "state": self._state(coverage),
             "documents": coverage.total,
             "indexed": coverage.searched,
             "problems": problems,
@@ -135,6 +135,16 @@ class Search:
         """Stop building, and close the index; a second call does nothing."""
         self._builder.close()
         self._keeper.close()
+
+    def _state(self, coverage: Coverage) -> str:
+        """Return how far the index is; nothing is missing from one that no search has asked for."""
+        store = self._keeper.store
+        if self._builder.is_running or not coverage.is_partial:
+            return "building" if self._builder.is_running else "complete"
+        if coverage.searched or store.known():
+            return "partial"
+        is_kept = not store.is_open and store.written_ms() is not None
+        return "not looked at yet: the first search does" if is_kept else "not built yet: begins with the first search"
 
     # Parts of an answer
 

@@ -60,6 +60,11 @@ class IndexStore:
         return True
 
     @property
+    def is_open(self) -> bool:
+        """Whether an index is open."""
+        return self._index is not None
+
+    @property
     def is_on_disk(self) -> bool:
         """Whether the index that is open is the file."""
         return self._index is not None and self._index.path != MEMORY
