@@ -253,6 +253,20 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(
         writer(tmp_path)
 
 
+@pytest.mark.parametrize("place", [".carrel", ".carrel/logs"])
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".carrel/logs").mkdir(parents=True)
+    (tmp_path / place).chmod(0)
+    # Root may read it all the same.
+    monkeypatch.setattr("os.access", lambda path, _: bool(Path(path).stat().st_mode & 0o777))
+    try:
+        told = logs(tmp_path).health()["problems"]
+    finally:
+        (tmp_path / place).chmod(0o755)
+
+    assert told == [f"{place} cannot be read: permission denied"]
+
+
 def test_a_link_in_the_way_is_reported_in_health(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "project").mkdir()

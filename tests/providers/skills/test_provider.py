@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -499,6 +500,24 @@ def test_special_files_are_no_part_of_a_skill(project: Path, desk: Desk) -> None
     assert "skill://lending/pipe.md" not in [one["uri"] for one in desk.skill("lending")["resources"]]
     assert desk.ask("resources/read", uri="skill://lending/pipe.md")["code"] == -32803
     assert desk.problems() == ["skills/pipe/SKILL.md cannot be read"]
+
+
+@pytest.mark.parametrize("place", ["skills", ".claude/skills/lending", "skills/group/binding"])
+def test_a_folder_that_may_not_be_read_is_named(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setattr(packages, "_answers", {})
+    with tempfile.TemporaryDirectory(prefix="carrel-test-") as folder:
+        Path(folder).chmod(0o755)
+        refused = fill(Path(folder), FILES) / place
+        refused.chmod(0)
+        was = os.geteuid()
+        try:
+            os.seteuid(was or 65_534)  # root may read it all the same
+            problems = Desk(Path(folder)).problems()
+        finally:
+            os.seteuid(was)
+            refused.chmod(0o755)
+
+    assert problems == [f"{place} cannot be read: permission denied"]
 
 
 # Changes, completion, search

@@ -282,9 +282,11 @@ class Logs(Provider):
 
     def health(self) -> Meta:
         """Return the number of logs and of running processes, and problems."""
+        from carrel.files.data_folder import unreadable  # not at the start
+
         logs = self._facts()
-        fault = spool.fault(self._project.root)
-        problems = [f"the logs on disk are not served: {fault}"] if fault else []
+        fault, problems = spool.fault(self._project.root), unreadable(self._project.root, ".carrel", ".carrel/logs")
+        problems = problems or ([f"the logs on disk are not served: {fault}"] if fault else [])
         missing = self._missing_program()
         if missing:
             problems.append(f"the Flutter tools are not offered: {missing}; install it, or set executable in [flutter]")

@@ -27,6 +27,7 @@ from carrel.files.sandbox import (
     Outside,
     Root,
     SandboxError,
+    Unreadable,
     is_settled,
     state_of,
 )
@@ -136,6 +137,8 @@ class _PlaceSearch:
                 yield from self._below(place, root, ())
         except Outside:
             self.problems.append(_leaves(place.origin))
+        except Unreadable:
+            self.problems.append(_unreadable(place.origin))
         except (SandboxError, OSError, ValueError):
             return
 
@@ -164,7 +167,7 @@ class _PlaceSearch:
         return files, ""
 
     def _below(self, place: SkillPlace, root: Root, above: Segments) -> Iterator[tuple[Segments, Root]]:
-        for name, kind in self._names(root, above):
+        for name, kind in self._names(place, root, above):
             names = (*above, name)
             if kind == "link":
                 found = self._open_link(place, names)
@@ -173,17 +176,23 @@ class _PlaceSearch:
             elif root.exists((*names, MAIN)):
                 try:
                     found = root.below(names)
+                except Unreadable:
+                    self.problems.append(_unreadable(_shown(place, names)))
+                    continue
                 except (SandboxError, OSError):
                     continue
                 yield names, found
             elif len(names) < MAX_GROUPS:
                 yield from self._below(place, root, names)
 
-    def _names(self, root: Root, above: Segments) -> list[tuple[str, Kind]]:
+    def _names(self, place: SkillPlace, root: Root, above: Segments) -> list[tuple[str, Kind]]:
         """Return the folders and links in a folder, in order, as many as may still be looked into."""
         try:
             with root.open(above) as opened:
                 found = sorted(opened.scan())
+        except Unreadable:
+            self.problems.append(_unreadable(_shown(place, above)))
+            return []
         except (SandboxError, OSError, ValueError):
             return []
         wanted = [one for one in found if one[1] in ("folder", "link") and one[0] not in NOISE and is_text(one[0])]
@@ -435,6 +444,10 @@ def _path_of(place: SkillPlace, names: Segments, found: list[FoundSkill]) -> Seg
 
 def _leaves(shown: str) -> str:
     return f"{shown} is a link that leaves the project; it is not followed"
+
+
+def _unreadable(shown: str) -> str:
+    return f"{shown} cannot be read: permission denied"
 
 
 def _shown(place: SkillPlace, names: Segments) -> str:
