@@ -69,6 +69,23 @@ def test_the_overview_shows_how_a_host_is_connected_with_the_file(run: Run) -> N
     assert "connect HOST --with code/garden.py" in " ".join(ran.out.split())
 
 
+def test_an_object_that_is_a_provider_of_another_name_is_counted_and_checked(run: Run, project: Path) -> None:
+    (project / "pond.py").write_text(
+        "from carrel import Project, Provider, Resource, Route, Text\n"
+        "class Fish(Provider):\n"
+        "    name, schemes = 'fish', ('fish',)\n"
+        "    def __init__(self, project: Project) -> None: pass\n"
+        "    def routes(self): return [Route('fish://carp', lambda: Text('a carp'), name='carp')]\n"
+        "    def entries(self, after=''): return iter([Resource('fish://carp', 'carp')])\n",
+        encoding="utf-8",
+    )
+    overview = json.loads(run("--json", "--with", "pond.py:Fish").out)
+    checked = run("doctor", "--with", "pond.py:Fish").out
+
+    assert [(one["name"], one["entries"]) for one in overview["providers"] if one["name"] == "pond"] == [("pond", 1)]
+    assert "provider: pond: object pond.py:Fish, from the command line; first entry fish://carp" in checked
+
+
 def test_several_files_and_a_module_are_served_side_by_side(run: Run, project: Path) -> None:
     (project / "pond.py").write_text(
         "from carrel import Shelf\nshelf = Shelf('pond')\nshelf.resource('pond://fish', name='fish')(lambda: 'carp')\n",

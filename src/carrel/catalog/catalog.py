@@ -98,7 +98,7 @@ class Catalog:
     def swap(self, waiting: Provider, ready: Provider) -> None:
         """Replace a provider, as a lazy one whose data appeared."""
         with self._putting:
-            self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
+            self._put(tuple(Mounted(ready, one.chosen) if one.provider is waiting else one for one in self.mounted))
 
     def _put(self, mounted: tuple[Mounted, ...]) -> None:
         """Use a new table; `generation` shows others that it changed."""

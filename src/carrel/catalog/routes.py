@@ -36,12 +36,13 @@ MAX_RECENT: Final = 1_024
 
 
 class Mounted:
-    """A provider, with the facts that were collected when it was mounted."""
+    """A provider, with the facts that were collected when it was mounted; `chosen` is its name in the settings."""
 
-    __slots__ = ("_templates", "claims", "gateway", "overrides", "provider", "routes", "speed")
+    __slots__ = ("_templates", "chosen", "claims", "gateway", "overrides", "provider", "routes", "speed")
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, chosen: str = "") -> None:
         self.provider = provider
+        self.chosen = chosen or provider.name
         self.overrides = frozenset(method for method in METHODS if overrides(provider, method))
         """The methods that the provider defines itself."""
         self.speed = provider.speed

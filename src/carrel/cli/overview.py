@@ -69,7 +69,7 @@ def _program() -> list[str]:
 
 def _counted(desk: Desk) -> list[tuple[Choice, int | None]]:
     """Return each choice and the number of its entries, up to one more than `COUNT_AT_MOST`; None if its list fails."""
-    providers = {mounted.provider.name: mounted.provider for mounted in desk.catalog.mounted}
+    providers = {mounted.chosen: mounted.provider for mounted in desk.catalog.mounted}
     return [_count(choice, providers.get(choice.name)) for choice in desk.choices]
 
 

@@ -52,20 +52,18 @@ class Once(Generic[_Made]):
 def ask_all(desk: Desk, patience_s: float) -> dict[str, ProviderAnswer]:
     """Return the answer of each served provider, by name."""
     served = {one.name for one in desk.choices if one.state in ("served", "failed")}
-    providers = {one.provider.name: one.provider for one in desk.catalog.mounted if one.provider.name in served}
-    calls = {name: _asking(desk, provider, patience_s) for name, provider in providers.items()}
+    providers = {one.chosen: one.provider for one in desk.catalog.mounted if one.chosen in served}
+    calls = {name: _asking(desk, name, provider, patience_s) for name, provider in providers.items()}
     answers = BoundedCalls("doctor", patience_s + _SPARE_S).ask(calls)
     return {name: answers.get(name, ProviderAnswer(is_late=True)) for name in providers}
 
 
-def _asking(desk: Desk, first: Provider, patience_s: float) -> Callable[[], ProviderAnswer]:
-    name = first.name
-
+def _asking(desk: Desk, name: str, first: Provider, patience_s: float) -> Callable[[], ProviderAnswer]:
     def ask() -> ProviderAnswer:
         if isinstance(first, Gateway) and not first.wait(patience_s):
             return ProviderAnswer(is_late=True)
         # An object that is a provider has taken the gateway's place by now.
-        provider = next((one.provider for one in desk.catalog.mounted if one.provider.name == name), first)
+        provider = next((one.provider for one in desk.catalog.mounted if one.chosen == name), first)
         try:
             health = attempt(f"health of {name}", lambda: dict(provider.health()))
             entry = attempt(f"entries of {name}", lambda: next(iter(provider.entries()), None))

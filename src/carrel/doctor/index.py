@@ -64,7 +64,7 @@ def _newest(setup: Setup) -> tuple[float, str]:
 
     def look() -> None:
         for mounted in () if desk is None else desk.catalog.mounted:
-            if mounted.provider.name in setup.answers and not setup.answers[mounted.provider.name].is_late:
+            if mounted.chosen in setup.answers and not setup.answers[mounted.chosen].is_late:
                 for one in mounted.provider.documents():
                     if one.modified_ms is not None and one.modified_ms / 1_000 > found[-1][0]:
                         found.append((one.modified_ms / 1_000, one.uri))

@@ -72,7 +72,7 @@ class About:
         for one in self._desk.catalog.visible():
             if one.provider.name == "mirror":
                 continue  # the tools that read resources, for hosts that have tools alone
-            name, choice = one.provider.name, reasons.get(one.provider.name)
+            name, choice = one.provider.name, reasons.get(one.chosen)
             state, why = "served" if choice is None else choice.state, reason(self._desk, name, choice)
             templates = [template.uri_template for template in one.templates()]
             named = {"name": name, "schemes": list(one.provider.schemes), "summary": one.provider.summary}

@@ -27,7 +27,7 @@ class Home:
         reasons = {choice.name: choice for choice in self._desk.choices}
         served = []
         for mounted in visible:
-            choice, found = reasons.get(mounted.provider.name), said[mounted.provider.name]
+            choice, found = reasons.get(mounted.chosen), said[mounted.provider.name]
             is_quiet = not mounted.provider.schemes and not found.sentences("problems")  # it only has tools
             if not is_quiet and (choice is None or choice.state == "served" or found.entries):
                 served.append(self._row(mounted, choice, found))
