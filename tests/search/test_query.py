@@ -205,10 +205,17 @@ def test_a_filter_without_a_value_is_searched_as_a_word_and_says_so(text: str) -
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"), [("in:logs", "scheme:logs"), ("file:a.py", "path:a.py"), ("ext:py", "lang:py")]
+    ("text", "meant"),
+    [
+        ("in:logs", "scheme:logs"),
+        ("in:docs", "path:docs"),
+        ("file:a.py", "path:a.py"),
+        ("ext:py", "lang:py"),
+        ("ext:csv", "path:.csv"),
+    ],
 )
 def test_a_filter_of_another_program_has_ours_named(text: str, meant: str) -> None:
-    assert f"did you mean {meant}?" in parse(f"tomato {text}").notes[0]
+    assert f"did you mean {meant}?" in parse(f"tomato {text}", ("logs", "workspace")).notes[0]
 
 
 def test_a_quotation_mark_that_is_not_closed_is_noted() -> None:

@@ -234,14 +234,23 @@ class _QueryReader:
 
     def _take_filter(self, kind: str, value: str, *, is_negated: bool) -> None:
         if kind not in FILTERS:
-            near = _MEANT.get(kind) or next(iter(difflib.get_close_matches(kind, FILTERS, 1, 0.4)), None)
-            meant = f"; did you mean {near}:{echo(value)}?" if near else "; there are path:, lang: and scheme:."
+            near = self._meant(kind, value)
+            meant = f"; did you mean {echo(near)}?" if near else "; there are path:, lang: and scheme:."
             self.notes.append(f"{kind}:{echo(value)} was searched as words, since there is no filter {kind}:{meant}")
             self._take_words(f"{kind} {value}")
             return
         known = self._known_value(kind, value)
         if known is not None:
             self.filters.append(QueryFilter(kind, known, is_negated))
+
+    def _meant(self, kind: str, value: str) -> str:
+        """Return our filter that does the same as one of another program; empty if there is none."""
+        if kind == "in" and self.schemes and value.lower() not in self.schemes:
+            return f"path:{value}"
+        if kind == "ext" and language_named(value) is None:
+            return f"path:.{value.lstrip('.')}"
+        near = _MEANT.get(kind) or next(iter(difflib.get_close_matches(kind, FILTERS, 1, 0.4)), None)
+        return f"{near}:{value}" if near else ""
 
     def _known_value(self, kind: str, value: str) -> str | None:
         """Return the known value for the given one; None, with a note, if there is none."""
