@@ -221,6 +221,11 @@ def test_the_overview_names_a_program_that_starts_from_anywhere(
     assert f"  {program} connect HOST\n" in out
 
 
+@pytest.mark.parametrize("command", ["cat", "ls", "explain"])
+def test_the_help_of_a_command_that_takes_a_path_says_so(run: Run, command: str) -> None:
+    assert "path" in run(command, "--help").out.partition("Options:")[0]
+
+
 def test_a_folder_that_may_not_be_read_is_named_in_the_overview_and_the_guide(
     run: Run, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

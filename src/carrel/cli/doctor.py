@@ -24,7 +24,7 @@ from carrel.doctor.setup import Setup
 @with_objects
 @click.option("--fix", "is_fixing", is_flag=True, help="Offer to fix what was found; ask before each change.")
 @click.option("--yes", "is_sure", is_flag=True, help="With --fix: do not ask. Trust is never given without a question.")
-@click.option("--report", "is_report", is_flag=True, help="Print a report for an issue, without paths and secrets.")
+@click.option("--report", "is_report", is_flag=True, help="Print a report for an issue, without private data.")
 @click.pass_obj
 def doctor(options: CommandOptions, is_fixing: bool, is_sure: bool, is_report: bool) -> int:
     """Check that everything works here. If something does not, show how to fix it, with the exit code 1."""

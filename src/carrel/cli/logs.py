@@ -214,7 +214,7 @@ def _as_name(program: str) -> str:
 @with_server
 @click.pass_obj
 def tail(options: CommandOptions, uri: str, follow: bool) -> int:
-    """Print a log. With -f, wait for more until its process ends."""
+    """Print a log. With -f, wait for more until its process ends. `carrel ls logs:` lists all logs."""
     with options.client() as client:
         uri, reading = suggestions.read(options, client, uri)
         meta = _meta(reading)

@@ -24,7 +24,7 @@ from carrel.core.uri import split_query
 @with_source
 @click.pass_obj
 def ls(options: CommandOptions, prefix: str, limit: int | None) -> None:
-    """List resources. With PREFIX, list only URIs that begin with it."""
+    """List resources. With PREFIX, such as logs: or the path src/, list only URIs that begin with it."""
     with options.client() as client:
         uris = suggestions.meant(options, client, prefix) if prefix else []
         uri, entries = _first_listed(client, uris or [prefix])
@@ -144,7 +144,7 @@ def _pair(text: str) -> tuple[str, str]:
 @with_objects
 @click.pass_obj
 def explain(options: CommandOptions, uri: str) -> None:
-    """Explain why a URI is served or refused."""
+    """Explain why a URI is served or refused. URI may be a path, such as README.md."""
     with options.desk() as desk, Client.to(desk.server) as client:
         uri = next(iter(suggestions.meant(options, client, uri)), uri)
         try:
