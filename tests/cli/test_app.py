@@ -137,6 +137,8 @@ def test_another_servers_error_is_one_even_where_it_comes_as_content(run: Run, p
 
 def test_a_uri_may_be_given_as_it_is_mentioned_to_an_assistant(run: Run) -> None:
     assert run("cat", "@workspace:///b.txt") == Ran(0, "no line end", "")
+    assert run("cat", "@carrel:workspace:///b.txt") == Ran(0, "no line end", "")
+    assert run("cat", "@carrel://guide").code == 0
     assert run("explain", "@workspace:///b.txt").out.endswith("Served and listed.\n")
 
 

@@ -279,7 +279,15 @@ def test_lines_that_are_invalid_are_refused(tmp_path: Path, lines: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["src/my file.txt", "./src/my file.txt", "src/../src/my file.txt", "workspace:///src/my%20file.txt"]
+    "path",
+    [
+        "src/my file.txt",
+        "./src/my file.txt",
+        "src/../src/my file.txt",
+        "workspace:///src/my%20file.txt",
+        "@workspace:///src/my%20file.txt",
+        "@carrel:workspace:///src/my%20file.txt",
+    ],
 )
 def test_a_path_is_read_as_the_file_that_is_there(tmp_path: Path, path: str) -> None:
     (tmp_path / "src").mkdir()

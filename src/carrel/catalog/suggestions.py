@@ -32,6 +32,7 @@ MOST_CHARACTERS: Final = 48
 """Characters of a name that are compared: the price grows with their square, and the names may be a stranger's."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:")
+_MENTION: Final = re.compile(r"^@(?:carrel:(?=[A-Za-z][A-Za-z0-9+.-]*+:))?")
 _QUERY_NAMES: Final = frozenset("start length lines outline budget after at diff blame log skip format".split())
 """The parameters of files and folders, which need no value in a path."""
 _CLOSE: Final = 0.65
@@ -44,11 +45,17 @@ def has_scheme(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
+def mentioned(text: str) -> str:
+    """Return the URI of a mention such as `@sage://system/objective.md` or `@carrel:sage://…`; else the text."""
+    bare = _MENTION.sub("", text)
+    return bare if has_scheme(bare) else text
+
+
 def as_uri(text: str) -> str:
     """Return a URI as it is, without the `@` of a mention; a path as the URI of that file or folder."""
-    mentioned = text.removeprefix("@")
-    if has_scheme(mentioned):
-        return f"{FILES}:///{mentioned[8:]}" if mentioned[:8].lower() == "file:///" else mentioned
+    uri = mentioned(text)
+    if has_scheme(uri):
+        return f"{FILES}:///{uri[8:]}" if uri[:8].lower() == "file:///" else uri
     path, query = _split(text)
     slash = "/" if path.endswith(("/", "/.")) else ""
     plain = normpath(path).lstrip("/") if path else ""

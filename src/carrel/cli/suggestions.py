@@ -35,13 +35,8 @@ def read(options: CommandOptions, client: Client, text: str, wanted: Range | Non
 
 def meant(options: CommandOptions, client: Client, text: str) -> list[str]:
     """Return the URIs that a text may mean: the text itself, or, for a path, the file below here and below the root."""
-    asked = mentioned(text)
+    asked = suggestions.mentioned(text)
     return [asked] if _scheme(asked) else _as_files(options, client, asked)
-
-
-def mentioned(text: str) -> str:
-    """Return the URI of a mention such as `@sage://system/objective.md`; return any other text unchanged."""
-    return text[1:] if text.startswith("@") and _scheme(text[1:]) else text
 
 
 def refusal(client: Client, uri: str, error: RemoteError | BadArgument) -> CarrelError:
