@@ -143,6 +143,30 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 
+OTHER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0)
+try:
+    print(connection.execute("PRAGMA journal_mode=DELETE").fetchone())
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+"""What another process can do only while nobody else has the file open."""
+
+
+def test_a_second_connection_of_a_process_gives_up_no_lock_of_the_first(tmp_path: Path) -> None:
+    place = str(tmp_path / "index.db")
+    first = Index(place)
+    first.put([source(1)])
+
+    second = Index(place)
+    other = subprocess.run([sys.executable, "-c", OTHER, place], capture_output=True, text=True, check=True)
+
+    assert other.stdout == "database is locked\n"
+    first.close()
+    second.close()
+
+
 def test_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
     index = Index(str(tmp_path / "index.db"))
     index.put([source(1)])

@@ -10,12 +10,13 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
+from errno import ELOOP
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from carrel.core.errors import CarrelError
-from carrel.files.atomic import FILE_MODE, FOLDER_MODE, locked
+from carrel.files.atomic import FOLDER_MODE, locked
 
 VERSION: Final = 5
 """Incremented whenever an index of an older version would give wrong answers."""
@@ -130,8 +131,11 @@ class SearchFile:
         return connection
 
     def _connected(self) -> FileConnection:
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
-        return _connected(self.path)
+        # Only SQLite may open the file: closing any other handle would give up all locks of this process on it.
+        if os.path.islink(self.path):
+            raise OSError(ELOOP, "the index is a link")
+        private = _address(f"{self.path}.lock").removeprefix("file://")
+        return _connected(f"{_address(self.path)}?mode=rwc&modeof={private}", is_uri=True)
 
     def _make(self, connection: sqlite3.Connection) -> None:
         # One transaction, and the mark last: a process that is killed here leaves a file that is not ours yet.
@@ -212,7 +216,7 @@ class SearchFile:
                 return self._idle.pop()
             generation = self.generation
         try:
-            connection = _connected(f"{Path(self.path).absolute().as_uri()}?mode=rw", is_uri=True)
+            connection = _connected(f"{_address(self.path)}?mode=rw", is_uri=True)
         except sqlite3.OperationalError as error:
             if _reason_of(error) == "read-only" and self._identity_now() != self._identity:
                 raise IndexUnavailable("closed") from error  # it was deleted a moment ago
@@ -292,6 +296,10 @@ def _check_private(folder: str) -> None:
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise IndexUnavailable("its folder is not private")
+
+
+def _address(path: str) -> str:
+    return Path(path).absolute().as_uri()
 
 
 def _connected(path: str, *, is_uri: bool = False) -> FileConnection:
