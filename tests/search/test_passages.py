@@ -176,3 +176,13 @@ def test_a_word_in_a_line_without_end_is_shown_where_it_stands() -> None:
 
     assert found is not None
     assert [(one.number, one.spans) for one in found.lines] == [(2, ((400_000, 400_008),))]
+
+
+@pytest.mark.parametrize(
+    ("query", "word"), [("lend_book", "lendbook"), ("größe", "GRÖSSE"), ("parse", "parsed"), ("reader", "readers")]
+)
+def test_a_word_in_a_line_without_end_is_shown_however_it_is_spelled(query: str, word: str) -> None:
+    found = passage("compare a " * 2_000 + f"{word} b " * 2, parse(query))
+
+    assert found is not None
+    assert [(line.number, line.spans[0]) for line in found.lines] == [(1, (20_000, 20_000 + len(word)))]

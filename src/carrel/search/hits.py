@@ -10,8 +10,9 @@ from carrel.search.answers import HitLine, SearchHit
 from carrel.search.index import Candidate
 from carrel.search.passages import Passage, passage
 from carrel.search.query import Query
-from carrel.search.scanning import terms
+from carrel.search.scanning import needles
 from carrel.search.texts import FreshText
+from carrel.search.words import bare
 
 _FILES: Final = "workspace"
 
@@ -76,6 +77,6 @@ def _is_across(fresh: FreshText, shown: Passage) -> bool:
 
 def _is_named(candidate: Candidate, document: Document, query: Query) -> bool:
     """Return whether the name of a document contains a word of the query, or the query has no words."""
-    words = terms(query)
-    name = f"{candidate.path} {candidate.title} {document.title}".lower()
+    words = needles(query)
+    name = bare(f"{candidate.path} {candidate.title} {document.title}")
     return not words or any(word in name for word in words)

@@ -18,7 +18,7 @@ from typing import Final
 from carrel.core.errors import CarrelError
 from carrel.files.atomic import FOLDER_MODE, locked
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Incremented whenever an index of an older version would give wrong answers."""
 APPLICATION: Final = 0x43524C53
 """Marks a file as ours."""
