@@ -48,6 +48,21 @@ def test_a_hit_is_a_uri_that_can_be_read(desk: Catalog) -> None:
     assert hit.base == "workspace:///notes.md"
 
 
+@pytest.mark.parametrize("query", ["pumpkin", '"pumpkin patch"', "/pumpkin/", "/patch$/"])
+@pytest.mark.parametrize("above", ["", "a line of the garden\n" * 90, "a line of the garden\r\n" * 60_000])
+def test_a_last_line_without_a_line_break_is_found(tmp_path: Path, query: str, above: str) -> None:
+    (tmp_path / "plan.txt").write_bytes(f"{above}the pumpkin patch".encode())
+    desk = Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),))
+
+    [hit] = Search(desk, None).search(SearchRequest(query), within_s=60.0).hits
+
+    assert [(line.number, line.text) for line in hit.lines] == [(above.count("\n") + 1, "the pumpkin patch")]
+    assert hit.last_line == above.count("\n") + 1
+    read = read_text(desk, hit.uri)
+    assert read is not None
+    assert read.text.endswith("the pumpkin patch")
+
+
 def test_an_empty_query_is_refused(desk: Catalog) -> None:
     with pytest.raises(BadArgument):
         Search(desk, None).search(SearchRequest("  "))

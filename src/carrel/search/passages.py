@@ -213,10 +213,14 @@ def _found(
 
 
 def _exact_lines(text: str, lines: Sequence[str], exact: Iterable[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
-    """Return the lines in which spans of a text begin, with the spans in them."""
+    """Return the lines in which spans of a text begin, with the spans in them.
+
+    A span behind the line break that ends the text is one of the last line: no line follows.
+    """
     matches: dict[int, list[tuple[int, int]]] = {}
     number, begin = 1, 0
-    for start, end in exact:
+    for found, end in exact:
+        start = min(found, len(text) - text.endswith("\n"))
         passed = text.count("\n", begin, start)
         if passed:
             number += passed
