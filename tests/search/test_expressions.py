@@ -35,7 +35,10 @@ from carrel.search.expressions import CONTINUED, Need, fault_of, need_of, phrase
         (f"foo{CONTINUED}", ()),
         (r"\x41bc", ()),
         (r"\Qfoo\E", ()),
-        ("a{b", ()),
+        ("a{b", ("a{b",)),
+        ("->{", ("->{",)),
+        ("a{,3}+b", ("a{,3}", "b")),
+        ("+a", ()),
     ],
 )
 def test_a_sequence_needs_its_literals(source: str, literals: tuple[str, ...]) -> None:

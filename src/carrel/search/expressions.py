@@ -21,7 +21,8 @@ _MOST: Final = 200
 _LINES: Final = "(?m)"
 """Stands before every expression: `^` and `$` are the ends of a line."""
 _DEPTH: Final = 40
-_REPEATS: Final = frozenset("*+?{")
+_REPEAT: Final = re.compile(r"[*+?]|\{([0-9]+)(?:,[0-9]*)?\}")
+"""A repetition; any other brace stands for itself."""
 _IN_WORDS: Final = re.compile(r"(?:[a-z]-[a-z]|[A-Z]-[A-Z]|\d-\d|\\[wd]|\w)+", re.ASCII)
 """A class of characters that words consist of."""
 CONTINUED: Final = "\0"
@@ -165,19 +166,14 @@ class _ExpressionReader:
     def _least(self) -> int | None:
         """Read a repetition; return how often it asks for what stands before it, or None if there is none."""
         least: int | None = None
-        while self._peek() in _REPEATS and self._peek():
-            sign = self._next()
-            if sign == "{":
-                end = self._source.find("}", self._at)
-                inner = self._source[self._at : end] if end >= 0 else ""
-                low = inner.partition(",")[0]
-                if not low.isdecimal() or not inner.replace(",", "", 1).isdecimal():
-                    raise _Unclear  # a brace that stands for itself
-                self._at = end + 1
-                least = min(1, int(low)) if least is None else least and min(1, int(low))
-            elif sign == "+":
+        while repeat := _REPEAT.match(self._source, self._at):
+            self._at = repeat.end()
+            if repeat[1]:
+                low = min(1, int(repeat[1]))
+                least = low if least is None else least and low
+            elif repeat[0] == "+":
                 least = 1 if least is None else least
-            elif least is None or sign == "*":
+            elif least is None or repeat[0] == "*":
                 least = 0
             # a question mark after a repetition makes it short, and changes no need
         return least
@@ -195,7 +191,7 @@ class _ExpressionReader:
             return ""
         if sign == ".":
             return Need()
-        if sign in _REPEATS or sign == CONTINUED:
+        if sign in "*+?" or sign == CONTINUED:
             raise _Unclear
         return sign
 
