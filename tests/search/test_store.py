@@ -257,6 +257,7 @@ def test_documents_past_a_limit_are_left_out_and_that_is_said(garden: Garden) ->
 
     assert len(answer.hits) <= 12
     assert answer.coverage.is_partial
+    assert answer.is_total_least
     assert any("max_documents" in note for note in answer.notes)
     search.close()
 

@@ -82,7 +82,7 @@ class Search:
         query = parse(asked.query, self._visible())
         start = start_of(asked.after)
         with self._builder.giving_way(), _uncollected():
-            own, notes = self._own.ask(query.text, reach, OWN_LIMIT)
+            own, failures = self._own.ask(query.text, reach, OWN_LIMIT)
             reach, coverage = self._look(reach, until)
             _report(coverage, progress)
             coverage = self._scan(query, reach, until)
@@ -94,12 +94,13 @@ class Search:
             page.fill(own)
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
-        notes += self._notes(query, reach, coverage)
+        notes = [*failures, *self._notes(query, reach, coverage)]
         notes += [_CUT] if page.is_cut else []
         notes += [f"{name} is still being read: search again for the rest of its hits." for name in unlisted]
         if unlisted or (coverage.is_partial and not self._keeper.is_full):
             self._builder.begin()
-        return page.answer(coverage, tuple(notes))
+        is_least = coverage.is_partial or bool(unlisted or failures) or len(own) >= OWN_LIMIT
+        return page.answer(coverage, tuple(notes), is_least=is_least)
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
@@ -283,12 +284,12 @@ class _Page:
         else:
             self._hits.append(hit)
 
-    def answer(self, coverage: Coverage, notes: tuple[str, ...]) -> SearchAnswer:
-        """Return the page."""
+    def answer(self, coverage: Coverage, notes: tuple[str, ...], *, is_least: bool) -> SearchAnswer:
+        """Return the page; with `is_least` there may be hits that were not searched for."""
         found, hits = self._found, self._hits[: self._limit]
         shown = self._passed + len(hits)
         has_more = self._at < found.total or len(self._hits) > self._limit
         total = shown if found.must_verify else found.total - self._dropped
-        is_least = not found.is_complete or (has_more and found.must_verify)
+        is_least = is_least or not found.is_complete or (has_more and found.must_verify)
         following = str(shown) if has_more and hits else ""
         return SearchAnswer(tuple(hits), total, coverage, notes, following, is_least)
