@@ -66,7 +66,7 @@ def search(
             if not words:
                 return exit_codes.DONE
         answer = engine.search(arguments.request())
-        if answer.coverage.is_partial and not options.objects:
+        if answer.is_behind and not options.objects:
             _complete_behind(desk)
     if options.is_json:
         output.print_json(rendering.as_json(answer, arguments, explains=explains))

@@ -99,7 +99,8 @@ class SearchAnswer(Value, frozen=True):
     """One page of hits, best first.
 
     `total` is the known number of all hits; with `is_total_least` there may be more.
-    `notes` are sentences for the reader. `next` is the `after` of the next page; empty if this is the last.
+    `notes` are sentences for the reader. `next` is the `after` of the next page; empty if this is the last. With
+    `is_behind`, the index lacks documents, even if these were searched without it.
     """
 
     hits: tuple[SearchHit, ...]
@@ -108,3 +109,4 @@ class SearchAnswer(Value, frozen=True):
     notes: tuple[str, ...] = ()
     next: str = ""
     is_total_least: bool = False
+    is_behind: bool = False

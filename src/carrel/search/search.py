@@ -94,13 +94,14 @@ class Search:
             page.fill(own)
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
+            is_behind = self._keeper.coverage(reach).is_partial and not self._keeper.is_full
         notes = [*failures, *self._notes(query, reach, coverage)]
         notes += [_CUT] if page.is_cut else []
         notes += [f"{name} is still being read: search again for the rest of its hits." for name in unlisted]
-        if unlisted or (coverage.is_partial and not self._keeper.is_full):
+        if unlisted or is_behind:  # what was only read for this search would be read again for the next
             self._builder.begin()
         is_least = coverage.is_partial or bool(unlisted or failures) or len(own) >= OWN_LIMIT
-        return page.answer(coverage, tuple(notes), is_least=is_least)
+        return replace(page.answer(coverage, tuple(notes), is_least=is_least), is_behind=is_behind)
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
