@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Ceiling, FractionalCeiling, Project
 from carrel.providers.workspace import Workspace
-from carrel.search import store
+from carrel.search import builder, store
 from carrel.search.answers import SearchRequest
 from carrel.search.index import Index, IndexUnavailable
 from carrel.search.search import Search
@@ -229,6 +230,44 @@ def test_two_searches_share_one_index_and_see_each_others_edits(garden: Garden) 
     other.close()
 
 
+def test_one_of_several_builders_completes_the_index_and_the_others_use_what_it_wrote(
+    garden: Garden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "OTHERS_S", 0.01)
+    searches = [garden.search() for _ in range(4)]
+    for one in searches:  # each knows what the index lacks
+        with one._keeper.lock:
+            one._keeper.refresh(frozenset({"workspace"}), time.monotonic() + 60)
+            assert len(one._keeper.pending) == 30
+
+    with ThreadPoolExecutor(4) as threads:
+        covered = list(threads.map(Search.build, searches))
+
+    connection = sqlite3.connect(garden.index / store.FILE)
+    (written,) = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
+    connection.close()
+    assert ([str(one) for one in covered], written) == (["all of 30 documents"] * 4, 30)
+    for one in searches:
+        one.close()
+
+
+def test_an_edit_that_another_process_overwrites_with_what_it_read_before_is_found(garden: Garden) -> None:
+    one, slow = garden.search(), garden.search()
+    keeper = slow._keeper
+    with keeper.lock:
+        keeper.refresh(frozenset({"workspace"}), time.monotonic() + 60)
+    early = [text for document in keeper.waiting() if (text := keeper.read(document)) is not None]
+    garden.write(3, "melons")
+    assert found(one, "melons") == {"3.txt"}
+
+    keeper.put(early)
+
+    assert found(one, "melons") == {"3.txt"}
+    assert found(one, bed(3)) == set()
+    one.close()
+    slow.close()
+
+
 @pytest.mark.slow
 def test_a_large_project_is_answered_in_part_and_completed_in_the_background(tmp_path: Path) -> None:
     garden = Garden(tmp_path, 0)
@@ -259,6 +298,18 @@ def test_documents_past_a_limit_are_left_out_and_that_is_said(garden: Garden) ->
     assert answer.coverage.is_partial
     assert answer.is_total_least
     assert any("max_documents" in note for note in answer.notes)
+    search.close()
+
+
+def test_what_is_indexed_later_counts_once_towards_a_limit(garden: Garden) -> None:
+    search = garden.search(SearchSettings(max_documents=Ceiling(50)))
+    search.build()
+    for number in range(30, 50):
+        garden.write(number, bed(number))
+
+    answer = search.search(SearchRequest(bed(49)))
+
+    assert ([hit.base for hit in answer.hits], answer.coverage.is_partial) == (["workspace:///49.txt"], False)
     search.close()
 
 

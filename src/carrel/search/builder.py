@@ -230,10 +230,10 @@ class Builder:
         if index is None:
             return len(batch) if keeper.put(texts) else 0
         with keeper.write_lock:
-            with keeper.lock:
-                claimed = keeper.claimed(texts)
+            with keeper.lock:  # what changed since it was listed is left to the next round, or to searches
+                claimed = keeper.claimed(text for document, text in batch if keeper.pending.get(text.uri) is document)
                 uris = {text.uri for text in claimed if keeper.has_room(text.uri)}
             index.put([text for text in claimed if text.uri in uris])
-        with keeper.lock:
-            keeper.was_read(document for document, _ in batch if document.uri in uris)
+            with keeper.lock:
+                keeper.was_read(document for document, _ in batch if document.uri in uris)
         return len(batch) - len(claimed) + len(uris)

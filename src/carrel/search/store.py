@@ -64,9 +64,12 @@ class IndexStore:
         """Whether the index that is open is the file."""
         return self._index is not None and self._index.path != MEMORY
 
-    def known(self) -> Mapping[str, str]:
-        """Return the fingerprints of the documents in the index; those in memory are in `overlaid`."""
-        return {} if self._index is None else self._index.known()
+    def known(self, changed: set[str] | None = None) -> Mapping[str, str]:
+        """Return the fingerprints of the documents in the index; those in memory are in `overlaid`.
+
+        Add to `changed` the documents that any process indexed or removed since the last call.
+        """
+        return {} if self._index is None else self._index.known(changed)
 
     @property
     def overlaid(self) -> Mapping[str, str]:
