@@ -124,6 +124,28 @@ def test_a_file_that_was_deleted_is_made_anew_and_the_words_too(tmp_path: Path) 
     index.close()
 
 
+def put_by_another(place: str) -> None:
+    """Have another process index a document."""
+    script = "import sys; from tests.search.test_index_file import Index, source; Index(sys.argv[1]).put([source(2)])"
+    subprocess.run([sys.executable, "-c", script, place], check=True)
+
+
+def test_a_file_whose_journal_was_deleted_is_made_anew(tmp_path: Path) -> None:
+    first = Index(str(tmp_path / "index.db"))
+    first.put([source(1)])
+    first.tidy()
+    first.put([source(3)])
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"index.db{ending}").unlink()
+
+    put_by_another(str(tmp_path / "index.db"))
+
+    assert uris(first, "alpha") == set(first.known()) == set(), "nobody can say what was lost with the journal"
+    first.put([source(4)])
+    assert uris(first, "alpha") == {"workspace:///4.py"}
+    first.close()
+
+
 def test_a_folder_that_cannot_be_written_is_named_as_the_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

@@ -9,17 +9,21 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from carrel.catalog.catalog import Catalog
-from carrel.core.provider import Ceiling, FractionalCeiling, Project
+from carrel.core.provider import Ceiling, Document, FractionalCeiling, Project
 from carrel.providers.workspace import Workspace
 from carrel.search import builder, store
 from carrel.search.answers import SearchRequest
 from carrel.search.index import Index, IndexUnavailable
+from carrel.search.keeper import Keeper
 from carrel.search.search import Search
 from carrel.search.settings import SearchSettings
 from tests.support.waiting import until
@@ -141,6 +145,56 @@ def test_an_index_that_breaks_while_it_is_open_is_made_anew(garden: Garden) -> N
     again.close()
 
 
+def write_rows(garden: Garden) -> None:
+    """Write what Carrel never writes, as a fault of the disk may do."""
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        connection.execute("UPDATE documents SET lines_each = 'x'")
+        connection.commit()
+
+
+def copy_an_old_index_over_it(garden: Garden) -> None:
+    """Write an older state into the file, as a program for backups does, and delete the journal of the new one."""
+    data = (garden.index.parent / "backup.db").read_bytes()
+    with (garden.index / store.FILE).open("r+b") as file:
+        file.write(data)
+        file.truncate()
+    for ending in ("-wal", "-shm"):
+        (garden.index / f"{store.FILE}{ending}").unlink()
+
+
+def put_an_old_index_in_its_place(garden: Garden) -> None:
+    """Replace the file by an older state."""
+    (garden.index.parent / "backup.db").replace(garden.index / store.FILE)
+
+
+def write_nonsense(garden: Garden) -> None:
+    """Write over the file."""
+    (garden.index / store.FILE).write_bytes(os.urandom(20_000))
+
+
+@pytest.mark.parametrize("harm", [write_rows, copy_an_old_index_over_it, put_an_old_index_in_its_place, write_nonsense])
+def test_an_index_that_is_harmed_under_a_server_is_opened_anew_by_the_next_search(
+    garden: Garden, harm: Callable[[Garden], None]
+) -> None:
+    search = garden.search()
+    until(partial(lacks_all, search._keeper))
+    search.build()
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        connection.execute("VACUUM INTO ?", (str(garden.index.parent / "backup.db"),))
+    garden.write(3, "melons")
+    assert found(search, "melons") == {"3.txt"}
+    search._keeper.store._index._finder._living = None  # type: ignore[union-attr]
+
+    harm(garden)
+
+    assert found(search, "melons") == {"3.txt"}
+    assert found(search, bed(3)) == set()
+    assert len(found(search, "tomatoes")) == 29
+    garden.write(4, "melons")
+    assert found(search, "/elon/") == {"3.txt", "4.txt"}
+    search.close()
+
+
 def test_a_place_that_cannot_be_written_leaves_the_index_in_memory(garden: Garden) -> None:
     garden.index.parent.mkdir(parents=True)
     garden.index.write_text("a file stands where the folder should be")
@@ -230,22 +284,31 @@ def test_two_searches_share_one_index_and_see_each_others_edits(garden: Garden) 
     other.close()
 
 
+def lacking(keeper: Keeper) -> list[Document]:
+    """Return the documents that the index lacks."""
+    with keeper.lock:
+        keeper.refresh(frozenset({"workspace"}), time.monotonic() + 60)
+        return list(keeper.pending.values())
+
+
+def lacks_all(keeper: Keeper) -> bool:
+    """Return whether the index lacks every file, and all are old enough for their times to tell the next change."""
+    return [document.settled for document in lacking(keeper)] == [True] * 30
+
+
 def test_one_of_several_builders_completes_the_index_and_the_others_use_what_it_wrote(
     garden: Garden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(builder, "OTHERS_S", 0.01)
     searches = [garden.search() for _ in range(4)]
     for one in searches:  # each knows what the index lacks
-        with one._keeper.lock:
-            one._keeper.refresh(frozenset({"workspace"}), time.monotonic() + 60)
-            assert len(one._keeper.pending) == 30
+        until(partial(lacks_all, one._keeper))
 
     with ThreadPoolExecutor(4) as threads:
         covered = list(threads.map(Search.build, searches))
 
-    connection = sqlite3.connect(garden.index / store.FILE)
-    (written,) = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
-    connection.close()
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        (written,) = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
     assert ([str(one) for one in covered], written) == (["all of 30 documents"] * 4, 30)
     for one in searches:
         one.close()
@@ -254,9 +317,7 @@ def test_one_of_several_builders_completes_the_index_and_the_others_use_what_it_
 def test_an_edit_that_another_process_overwrites_with_what_it_read_before_is_found(garden: Garden) -> None:
     one, slow = garden.search(), garden.search()
     keeper = slow._keeper
-    with keeper.lock:
-        keeper.refresh(frozenset({"workspace"}), time.monotonic() + 60)
-    early = [text for document in keeper.waiting() if (text := keeper.read(document)) is not None]
+    early = [text for document in lacking(keeper) if (text := keeper.read(document)) is not None]
     garden.write(3, "melons")
     assert found(one, "melons") == {"3.txt"}
 

@@ -96,7 +96,7 @@ class SearchFile:
             self.generation += 1
             self._is_closed = False
         if self.path == MEMORY:
-            self._identity = (0, 0)
+            self._identity = ()
             self.writer = _connected(MEMORY)
             self.writer.generation = self.generation
             self._make(self.writer)
@@ -152,12 +152,9 @@ class SearchFile:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path + ending)
 
-    def _identity_now(self) -> tuple[int, int]:
-        try:
-            state = os.stat(self.path)
-        except OSError:
-            return (0, 0)
-        return (state.st_dev, state.st_ino)
+    def _identity_now(self) -> tuple[tuple[int, int], ...]:
+        """Return which files these are: SQLite itself replaces none of them while a connection is open."""
+        return tuple(_number_of(self.path + ending) for ending in ("", "-wal", "-shm"))
 
     def close(self) -> None:
         """Close the file; connections in use are closed when they are returned."""
@@ -248,10 +245,17 @@ class SearchFile:
         """Open the file again if another process replaced it. The caller must not hold a lock."""
         if self.path != MEMORY and self._identity_now() != self._identity:
             with self.writer_lock:
-                if not self._is_closed and self._identity_now() != self._identity:
-                    self.close()
-                    self._open()
+                self._follow(self._identity_now())
         yield
+
+    def _follow(self, now: tuple[tuple[int, int], ...]) -> None:
+        if self._is_closed or now == self._identity:
+            return
+        if now[0] == self._identity[0]:
+            self.reset()  # the journal was taken away, with what was only there
+        else:
+            self.close()
+            self._open()
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
@@ -296,6 +300,14 @@ def _check_private(folder: str) -> None:
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise IndexUnavailable("its folder is not private")
+
+
+def _number_of(path: str) -> tuple[int, int]:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (state.st_dev, state.st_ino)
 
 
 def _address(path: str) -> str:

@@ -53,6 +53,8 @@ _CUT: Final = (
     "The time was up before all possible texts were read. Narrow the search with path: or lang:, or use a longer "
     "phrase or expression."
 )
+_TRIES: Final = 2
+"""Number of attempts, if the index breaks while it is searched."""
 _RESERVED_S: Final = 0.15
 """Part of the time of an answer that is kept for asking the index and reading the hits."""
 
@@ -79,19 +81,22 @@ class Search:
         """
         until = monotonic() + (self._settings.answer_s if within_s is None else within_s)
         reach = self._reach(asked.scheme)
-        query = parse(asked.query, self._visible())
+        parsed = parse(asked.query, self._visible())
         start = start_of(asked.after)
         with self._builder.giving_way(), _uncollected():
-            own, failures = self._own.ask(query.text, reach, OWN_LIMIT)
-            reach, coverage = self._look(reach, until)
-            _report(coverage, progress)
-            coverage = self._scan(query, reach, until)
-            _report(coverage, progress)
-            query = self._keeper.completed(query, reach)
-            until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
-            limit = max(1, min(asked.limit, MAX_LIMIT))
-            page = _Page(self, query, reach, start, limit, until)
-            page.fill(own)
+            own, failures = self._own.ask(parsed.text, reach, OWN_LIMIT)
+            for _ in range(_TRIES):
+                reach, coverage = self._look(reach, until)
+                opened = self._keeper.store.opened
+                _report(coverage, progress)
+                coverage = self._scan(parsed, reach, until)
+                _report(coverage, progress)
+                query = self._keeper.completed(parsed, reach)
+                until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
+                page = _Page(self, query, reach, start, max(1, min(asked.limit, MAX_LIMIT)), until)
+                page.fill(own)
+                if opened == self._keeper.store.opened:
+                    break
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
             is_behind = self._keeper.coverage(reach).is_partial and not self._keeper.is_full

@@ -60,6 +60,11 @@ class IndexStore:
         return True
 
     @property
+    def opened(self) -> tuple[Index | None, int]:
+        """What is another value when another index, or an empty one, has taken the place of this one."""
+        return self._index, 0 if self._index is None else self._index.file.generation
+
+    @property
     def is_on_disk(self) -> bool:
         """Whether the index that is open is the file."""
         return self._index is not None and self._index.path != MEMORY
