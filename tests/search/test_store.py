@@ -24,6 +24,7 @@ from carrel.search import builder, store
 from carrel.search.answers import SearchRequest
 from carrel.search.index import Index, IndexUnavailable
 from carrel.search.keeper import Keeper
+from carrel.search.lazy import LazySearch
 from carrel.search.search import Search
 from carrel.search.settings import SearchSettings
 from tests.support.waiting import until
@@ -379,6 +380,20 @@ def test_a_search_that_was_closed_can_be_closed_again(garden: Garden) -> None:
     found(search, bed(1))
     search.close()
     search.close()
+
+
+def test_a_search_that_comes_while_a_server_closes_leaves_nothing_open(garden: Garden) -> None:
+    search, late = garden.search(), LazySearch(garden.search)
+    assert found(search, bed(1)) == {"1.txt"}
+    search.close()
+    late.close()
+
+    answers = [one.search(SearchRequest(bed(1))) for one in (search, late.opened())]
+
+    assert [(answer.hits, answer.is_total_least) for answer in answers] == [((), True), ((), True)]
+    # The journal is there as long as the index is open.
+    assert {path.name for path in garden.index.iterdir()} == {"index.db", "index.db.lock", "users.lock"}
+    assert found(garden.search(), bed(1)) == {"1.txt"}
 
 
 BUILDING = """

@@ -171,7 +171,7 @@ class Builder:
                 is_going_on = bool(batch) and not self._stop.is_set() and not self._keeper.is_full
                 if batch and progress is not None:
                     progress(done, total, f"{done:,} of {total:,} documents indexed")
-            if index is not None and done:
+            if index is not None and done and not self._stop.is_set():
                 index.tidy()
         finally:
             self._spent_s += monotonic() - started

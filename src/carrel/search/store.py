@@ -38,10 +38,11 @@ class IndexStore:
         self._overlay: Index | None = None
         self._overlaid: dict[str, str] = {}
         self._memory_bytes = 0
+        self._has_ended = False
 
     def open(self) -> bool:
         """Open the index; return whether it is another one than before, as after the file was deleted."""
-        if self._index is not None and self._identity == _identity(self.path):
+        if self._has_ended or (self._index is not None and self._identity == _identity(self.path)):
             return False
         self.close()
         if self.path != MEMORY:
@@ -136,7 +137,8 @@ class IndexStore:
         return max(times) // 1_000_000 if times else None
 
     def end(self) -> None:
-        """Close the index, and use it no more."""
+        """Close the index, and open it no more: a search that is still running would leave it open."""
+        self._has_ended = True
         self.close()
         if self._lease is not None:
             self._lease.close()
