@@ -95,8 +95,8 @@ class SearchFile:
         with self._idle_lock:
             self.generation += 1
             self._is_closed = False
+        self._identity: tuple[tuple[int, int], ...] = ()
         if self.path == MEMORY:
-            self._identity = ()
             self.writer = _connected(MEMORY)
             self.writer.generation = self.generation
             self._make(self.writer)

@@ -53,8 +53,6 @@ _CUT: Final = (
     "The time was up before all possible texts were read. Narrow the search with path: or lang:, or use a longer "
     "phrase or expression."
 )
-_TRIES: Final = 2
-"""Number of attempts, if the index breaks while it is searched."""
 _RESERVED_S: Final = 0.15
 """Part of the time of an answer that is kept for asking the index and reading the hits."""
 
@@ -81,22 +79,13 @@ class Search:
         """
         until = monotonic() + (self._settings.answer_s if within_s is None else within_s)
         reach = self._reach(asked.scheme)
-        parsed = parse(asked.query, self._visible())
-        start = start_of(asked.after)
+        query = parse(asked.query, self._visible())
         with self._builder.giving_way(), _uncollected():
-            own, failures = self._own.ask(parsed.text, reach, OWN_LIMIT)
-            for _ in range(_TRIES):
-                reach, coverage = self._look(reach, until)
-                opened = self._keeper.store.opened
-                _report(coverage, progress)
-                coverage = self._scan(parsed, reach, until)
-                _report(coverage, progress)
-                query = self._keeper.completed(parsed, reach)
-                until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
-                page = _Page(self, query, reach, start, max(1, min(asked.limit, MAX_LIMIT)), until)
-                page.fill(own)
-                if opened == self._keeper.store.opened:
-                    break
+            own, failures = self._own.ask(query.text, reach, OWN_LIMIT)
+            page, coverage, is_same = self._page(asked, query, reach, own, until, progress)
+            if not is_same:
+                page, coverage, _ = self._page(asked, query, reach, own, until, progress)
+        query, reach = page.query, page.reach
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
             is_behind = self._keeper.coverage(reach).is_partial and not self._keeper.is_full
@@ -144,6 +133,28 @@ class Search:
         self._keeper.close()
 
     # Parts of an answer
+
+    def _page(
+        self,
+        asked: SearchRequest,
+        query: Query,
+        reach: Reach,
+        own: list[Candidate],
+        until: float,
+        progress: Progress | None,
+    ) -> tuple["_Page", Coverage, bool]:
+        """Return a page, what it covers, and whether the index is still the same: a broken one becomes an empty one."""
+        start, limit = start_of(asked.after), max(1, min(asked.limit, MAX_LIMIT))
+        reach, coverage = self._look(reach, until)
+        opened = self._keeper.store.opened
+        _report(coverage, progress)
+        coverage = self._scan(query, reach, until)
+        _report(coverage, progress)
+        query = self._keeper.completed(query, reach)
+        until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
+        page = _Page(self, query, reach, start, limit, until)
+        page.fill(own)
+        return page, coverage, opened == self._keeper.store.opened
 
     def _visible(self) -> list[str]:
         named = {name for mounted in self._catalog.visible() for name in mounted.provider.schemes}
@@ -238,8 +249,8 @@ class _Page:
 
     def __init__(self, search: Search, query: Query, reach: Reach, start: int, limit: int, until: float) -> None:
         self._search = search
-        self._query = query
-        self._reach = reach
+        self.query = query
+        self.reach = reach
         self._start = start
         self._limit = limit
         self._until = until
@@ -258,31 +269,31 @@ class _Page:
         Where only some candidates are hits, one more is looked for: whether there is a next page must not depend on how
         many candidates there are, which words that others may read decide too.
         """
-        limit = self._limit + self._query.must_verify
+        limit = self._limit + self.query.must_verify
         wanted = self._start + self._limit + _SPARE
-        if self._query.must_verify:
+        if self.query.must_verify:
             wanted = max(wanted, _MANY)
         while True:
-            self._found = joined(self._search.find(self._query, self._reach, wanted, self._until), own)
-            if not self._query.must_verify:
+            self._found = joined(self._search.find(self.query, self.reach, wanted, self._until), own)
+            if not self.query.must_verify:
                 self._at = self._passed = max(self._at, min(self._start, len(self._found.found)))
             for candidate in self._found.found[self._at :]:
                 if len(self._hits) >= limit:
                     return
                 if self._at >= _LEAST_VERIFIED and monotonic() > self._until:
-                    self.is_cut = self._query.must_verify
+                    self.is_cut = self.query.must_verify
                     return
                 self._take(candidate)
             if len(self._found.found) >= self._found.total:
                 return
             if monotonic() > self._until:
-                self.is_cut = self._query.must_verify
+                self.is_cut = self.query.must_verify
                 return
             wanted *= 8
 
     def _take(self, candidate: Candidate) -> None:
         self._at += 1
-        hit = self._search.verify(candidate, self._query)
+        hit = self._search.verify(candidate, self.query)
         if hit is None:
             self._dropped += 1
         elif self._passed < self._start:
