@@ -101,6 +101,10 @@ class Search:
         """Complete the index, however long that takes; return what it covers."""
         return self._builder.build(progress)
 
+    def is_built_elsewhere(self) -> bool:
+        """Return whether another process completes the index now."""
+        return self._builder.is_elsewhere()
+
     def facts(self, *, looks: bool = False) -> Meta:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
 
