@@ -65,9 +65,9 @@ def test_a_text_is_found_by_the_same_words_before_and_after_it_is_indexed(
 def test_what_was_only_read_for_a_search_is_indexed_afterwards(search: Search) -> None:
     answer = search.search(SearchRequest("pumpkins"))
 
-    assert (answer.coverage.is_partial, answer.is_behind) == (False, True)
+    assert (answer.coverage.is_partial, answer.coverage.is_behind) == (False, True)
     until(lambda: search.facts()["indexed"] == scanning.FEW + 1)
-    assert search.search(SearchRequest("pumpkins")).is_behind is False
+    assert search.search(SearchRequest("pumpkins")).coverage.is_behind is False
 
 
 @pytest.mark.parametrize(("query", "name"), [("library", "Libraries.txt"), ("groß", "die_GROẞ_e.txt")])

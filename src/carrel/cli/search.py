@@ -67,7 +67,7 @@ def search(
                 return exit_codes.DONE
         answer = engine.search(arguments.request())
     # The desk is closed, so that it completes nothing itself any more.
-    if answer.is_behind and not options.objects and not engine.is_built_elsewhere():
+    if answer.coverage.is_behind and not options.objects and not engine.is_built_elsewhere():
         _complete_behind(desk)
     if options.is_json:
         output.print_json(rendering.as_json(answer, arguments, explains=explains))

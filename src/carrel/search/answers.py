@@ -75,11 +75,15 @@ class SearchHit(Value, frozen=True):
 
 
 class Coverage(Value, frozen=True):
-    """How many of the documents that the caller may read were searched; without `is_counted`, there are more."""
+    """How many of the documents that the caller may read were searched; without `is_counted`, there are more.
+
+    With `is_behind`, the index has room for documents that it lacks, even if these were searched without it.
+    """
 
     searched: int = 0
     total: int = 0
     is_counted: bool = True
+    is_behind: bool = False
 
     @property
     def is_partial(self) -> bool:
@@ -99,8 +103,7 @@ class SearchAnswer(Value, frozen=True):
     """One page of hits, best first.
 
     `total` is the known number of all hits; with `is_total_least` there may be more.
-    `notes` are sentences for the reader. `next` is the `after` of the next page; empty if this is the last. With
-    `is_behind`, the index lacks documents, even if these were searched without it.
+    `notes` are sentences for the reader. `next` is the `after` of the next page; empty if this is the last.
     """
 
     hits: tuple[SearchHit, ...]
@@ -109,4 +112,3 @@ class SearchAnswer(Value, frozen=True):
     notes: tuple[str, ...] = ()
     next: str = ""
     is_total_least: bool = False
-    is_behind: bool = False

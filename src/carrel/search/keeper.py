@@ -275,7 +275,7 @@ class Keeper:
 
     def coverage(self, reach: Reach, scanned: Collection[str] = ()) -> Coverage:
         """Return how many documents within reach are indexed, or were searched without the index."""
-        total = lacking = 0
+        total = lacking = unsearched = 0
         whole = frozenset() if reach.hidden else reach.schemes - reach.places.keys()
         for table in self.sources.of(reach.schemes):
             is_whole = whole.issuperset(table.mounted.provider.schemes)
@@ -284,11 +284,14 @@ class Keeper:
         for uri, document in self.pending.items():
             is_indexed = self._momentary.get(uri) == document.fingerprint
             is_indexed = is_indexed or known.get(uri) == f"{_UNSETTLED}{document.fingerprint}"
-            lacking += uri not in scanned and not is_indexed and reach.holds(uri)
+            is_lacking = not is_indexed and reach.holds(uri)
+            lacking += is_lacking
+            unsearched += is_lacking and uri not in scanned
         unread = sum(reach.holds(uri) and self.sources.find(uri) is not None for uri in self._unread)
         tables = list(self.sources.of(reach.schemes))
         is_counted = all(table.is_known or table.is_background or table.problem for table in tables)
-        return Coverage(total - unread - lacking, total - unread, is_counted)
+        is_behind = (lacking > 0 or not is_counted) and not self.is_full
+        return Coverage(total - unread - unsearched, total - unread, is_counted, is_behind)
 
     def close(self) -> None:
         """Close the index, and stop listening to providers."""

@@ -88,14 +88,13 @@ class Search:
         query, reach = page.query, page.reach
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
-            is_behind = self._keeper.coverage(reach).is_partial and not self._keeper.is_full
         notes = [*failures, *self._notes(query, reach, coverage)]
         notes += [_CUT] if page.is_cut else []
         notes += [f"{name} is still being read: search again for the rest of its hits." for name in unlisted]
-        if unlisted or is_behind:  # what was only read for this search would be read again for the next
+        if unlisted or coverage.is_behind:  # what was only read for this search would be read again for the next
             self._builder.begin()
         is_least = coverage.is_partial or bool(unlisted or failures) or len(own) >= OWN_LIMIT
-        return replace(page.answer(coverage, tuple(notes), is_least=is_least), is_behind=is_behind)
+        return page.answer(coverage, tuple(notes), is_least=is_least)
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
