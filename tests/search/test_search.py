@@ -212,3 +212,23 @@ def test_an_answer_whose_time_ends_before_every_text_is_read_says_so(
     assert answer.is_total_least == (query != "melon")
     assert as_text(answer, asked)[0].startswith("No hits so far for" if is_cut else "[hit 1 of ")
     engine.close()
+
+
+def test_an_expression_that_takes_long_in_each_text_ends_soon_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.md").write_text("a melon -> b {\n")
+    engine = Search(Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),)), None)
+    engine.build()
+    began, reads = monotonic(), list[int]()
+
+    def slow_read(*given: Any, **options: Any) -> FreshText | None:
+        reads.append(1)
+        return read_text(*given, **options)
+
+    monkeypatch.setattr(search, "read_text", slow_read)
+    monkeypatch.setattr(search, "monotonic", lambda: began + len(reads) * 3)
+    answer = engine.search(SearchRequest("/me[^l]+on;/"), within_s=1.0)
+
+    assert (len(reads), answer.hits, answer.is_total_least) == (1, (), True)

@@ -48,7 +48,7 @@ _SPARE: Final = 10
 _MANY: Final = 60
 """Minimum number of candidates if each must be verified."""
 _LEAST_VERIFIED: Final = 5
-"""Candidates that are read even if no time is left: the first of them may be gone."""
+"""Candidates that are read even if no time is left, unless they take long: the first of them may be gone."""
 _CUT: Final = (
     "The time was up before all possible texts were read. Narrow the search with path: or lang:, or use a longer "
     "phrase or expression."
@@ -283,7 +283,8 @@ class _Page:
             for candidate in self._found.found[self._at :]:
                 if len(self._hits) >= limit:
                     return
-                if self._at >= _LEAST_VERIFIED and monotonic() > self._until:
+                late_s = monotonic() - self._until
+                if late_s > (0.0 if self._at >= _LEAST_VERIFIED else _GRACE_S):
                     self.is_cut = self.query.must_verify
                     return
                 self._take(candidate)
