@@ -14,7 +14,7 @@ from carrel.core.errors import BadArgument
 from carrel.core.provider import Project
 from carrel.providers.logs import Logs
 from carrel.providers.workspace import Workspace
-from carrel.search import search
+from carrel.search import expressions, search
 from carrel.search.answers import SearchRequest
 from carrel.search.rendering import as_text
 from carrel.search.requests import SearchArguments
@@ -232,3 +232,17 @@ def test_an_expression_that_takes_long_in_each_text_ends_soon_after_its_time(
     answer = engine.search(SearchRequest("/me[^l]+on;/"), within_s=1.0)
 
     assert (len(reads), answer.hits, answer.is_total_least) == (1, (), True)
+
+
+def test_an_answer_says_that_an_expression_took_too_long_in_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "long.txt").write_text("ab" * 400_000)
+    engine = Search(Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),)), None)
+    monkeypatch.setattr(expressions, "_WINDOWS_S", -1.0)
+
+    answer = engine.search(SearchRequest(r"/(\w{1,60}a){10}c/"))
+
+    assert answer.hits == ()
+    assert answer.notes[0].startswith("The time was up before all possible texts were read.")
+    assert answer.is_total_least

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
+from time import monotonic
 from typing import Final
 
 import re2
@@ -27,6 +28,17 @@ _IN_WORDS: Final = re.compile(r"(?:[a-z]-[a-z]|[A-Z]-[A-Z]|\d-\d|\\[wd]|\w)+", r
 """A class of characters that words consist of."""
 CONTINUED: Final = "\0"
 """Stands at the end of a literal that is followed by a letter, a digit or an underscore."""
+
+
+_MAX_STEPS: Final = 500_000_000
+"""Steps times bytes; above it, a text is searched in windows, and not to its end if that takes too long."""
+_WINDOW: Final = 1 << 16
+_OVERLAP: Final = 1 << 12
+_WINDOWS_S: Final = 0.5
+
+
+class TextTooLong(Exception):
+    """A text would take too long to be searched for an expression."""
 
 
 @lru_cache(maxsize=64)
@@ -66,12 +78,27 @@ def spans(source: str, text: str, most: int = _MOST) -> list[tuple[int, int]]:
     """Return where an expression matches in a text, as positions of characters; at most `most` of them."""
     content = text.encode("utf-8", "replace")  # a question mark stands for each half of a character
     expression = _compiled(source)
+    if expression.programsize * len(content) > _MAX_STEPS:
+        return list(islice(_in_windows(expression, content if text.isascii() else content.decode()), most))
     if text.isascii():  # bytes are at the places of characters
         return [match.span() for match in islice(expression.finditer(content), most)]
     # Most texts do not match, and to count characters takes longer than to search.
     if expression.search(content) is None:
         return []
     return [match.span() for match in islice(expression.finditer(content.decode()), most)]
+
+
+def _in_windows(expression: "re2._Regexp", content: bytes | str) -> Iterator[tuple[int, int]]:
+    """Yield where a slow expression matches; a match that is longer than the overlap of two windows may be missed."""
+    until, is_found, done = monotonic() + _WINDOWS_S, False, 0
+    for start in range(0, len(content), _WINDOW):
+        if start and monotonic() > until:
+            if is_found:
+                return
+            raise TextTooLong
+        for match in expression.finditer(content, max(start, done), start + _WINDOW + _OVERLAP):
+            is_found, done = True, match.end()
+            yield match.span()
 
 
 class Need(Value, frozen=True):

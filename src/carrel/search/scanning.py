@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final
 
 from carrel.core.provider import Document
+from carrel.search.expressions import TextTooLong
 from carrel.search.index import SourceText
 from carrel.search.keeper import Keeper
 from carrel.search.passages import passage
@@ -92,7 +93,10 @@ def _likely_first(waiting: Iterable[Document], words: Collection[str]) -> list[D
 def _count(text: SourceText, query: Query, words: Collection[str]) -> int:
     """Return how many words of the query a text or its name holds; for phrases and expressions, whether it matches."""
     if query.must_verify:
-        return int(passage(text.text, query) is not None)
+        try:
+            return int(passage(text.text, query) is not None)
+        except TextTooLong:
+            return 1  # the answer says that it was not searched
     if not words:
         return 1
     content = bare(f"{text.path} {text.title}\n{text.text}")

@@ -21,6 +21,7 @@ from carrel.core.provider import Document
 from carrel.core.record import replace
 from carrel.search.answers import MAX_LIMIT, Coverage, Progress, SearchAnswer, SearchHit, SearchRequest, start_of
 from carrel.search.builder import Builder
+from carrel.search.expressions import TextTooLong
 from carrel.search.hits import hit_of
 from carrel.search.index import Candidate, Candidates
 from carrel.search.keeper import Keeper
@@ -297,7 +298,10 @@ class _Page:
 
     def _take(self, candidate: Candidate) -> None:
         self._at += 1
-        hit = self._search.verify(candidate, self.query)
+        try:
+            hit = self._search.verify(candidate, self.query)
+        except TextTooLong:
+            hit, self.is_cut = None, True
         if hit is None:
             self._dropped += 1
         elif self._passed < self._start:
@@ -311,6 +315,6 @@ class _Page:
         shown = self._passed + len(hits)
         has_more = self._at < found.total or len(self._hits) > self._limit
         total = shown if found.must_verify else found.total - self._dropped
-        is_least = is_least or not found.is_complete or (has_more and found.must_verify)
+        is_least = is_least or self.is_cut or not found.is_complete or (has_more and found.must_verify)
         following = str(shown) if has_more and hits else ""
         return SearchAnswer(tuple(hits), total, coverage, notes, following, is_least)
