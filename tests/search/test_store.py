@@ -20,7 +20,7 @@ import pytest
 from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Ceiling, Document, FractionalCeiling, Project
 from carrel.providers.workspace import Workspace
-from carrel.search import builder, store
+from carrel.search import builder, index, store
 from carrel.search.answers import SearchRequest
 from carrel.search.index import Index, IndexUnavailable
 from carrel.search.keeper import Keeper
@@ -373,6 +373,27 @@ def test_what_is_indexed_later_counts_once_towards_a_limit(garden: Garden) -> No
 
     assert ([hit.base for hit in answer.hits], answer.coverage.is_partial) == (["workspace:///49.txt"], False)
     search.close()
+
+
+def test_a_command_that_completes_the_index_makes_one_anew_that_is_mostly_of_deleted_texts(
+    garden: Garden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = garden.search()
+    first.build()
+    for number in range(30):
+        garden.write(number, "melons")
+    assert len(found(first, "melons")) == 30
+    until(lambda: all(document.settled for document in lacking(first._keeper)))
+    first.close()
+    monkeypatch.setattr(index, "_FEW_DEAD", 20)
+
+    command = garden.search()
+    command.build()
+
+    assert len(found(command, "melons")) == 30
+    command.close()
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        assert connection.execute("SELECT count(*) FROM dead").fetchone() == (0,)
 
 
 def test_a_search_that_was_closed_can_be_closed_again(garden: Garden) -> None:

@@ -186,8 +186,9 @@ class Builder:
 
     def _renew(self) -> None:
         """Begin with an empty index where too much of it is of documents that are gone."""
-        is_on_disk = self._keeper.store.is_on_disk
-        with self._keeper.lock, self._sole_builder(is_on_disk=is_on_disk) as is_sole:
+        with self._keeper.lock:
+            self._keeper.store.open()
+        with self._keeper.lock, self._sole_builder(is_on_disk=self._keeper.store.is_on_disk) as is_sole:
             index = self._connection() if is_sole else None
             if index is not None:
                 try:
