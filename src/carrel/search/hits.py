@@ -10,9 +10,9 @@ from carrel.search.answers import HitLine, SearchHit
 from carrel.search.index import Candidate
 from carrel.search.passages import Passage, passage
 from carrel.search.query import Query
-from carrel.search.scanning import needles
+from carrel.search.scanning import terms
 from carrel.search.texts import FreshText
-from carrel.search.words import bare
+from carrel.search.words import bare, needles_of
 
 _FILES: Final = "workspace"
 
@@ -76,7 +76,11 @@ def _is_across(fresh: FreshText, shown: Passage) -> bool:
 
 
 def _is_named(candidate: Candidate, document: Document, query: Query) -> bool:
-    """Return whether the name of a document contains a word of the query, or the query has no words."""
-    words = needles(query)
+    """Return whether the name of a document contains a word of the query, or the query has no words.
+
+    Beside hits for several words, one by its name alone says little: there the stem must be in the name.
+    """
+    words = terms(query)
+    words = needles_of(words) if len(words) == 1 else words
     name = bare(f"{candidate.path} {candidate.title} {document.title}")
     return not words or any(word in name for word in words)

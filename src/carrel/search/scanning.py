@@ -52,7 +52,7 @@ def catch_up(keeper: Keeper, query: Query, reach: Reach, until: float) -> Collec
 
 
 def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -> Collection[str]:
-    words = needles(query)
+    words = needles_of(terms(query))
     now = monotonic()
     read_until = now + (until - now) * _READING_SHARE
     scanned: set[str] = set()
@@ -76,10 +76,10 @@ def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -
     return scanned
 
 
-def needles(query: Query) -> tuple[str, ...]:
-    """Return the parts of words of which a bare text must contain one; none if there is no such condition."""
+def terms(query: Query) -> tuple[str, ...]:
+    """Return the terms of which a text must have one; none if there is no such condition."""
     words = without_grammar((*query.words, *" ".join(query.phrases).split()))
-    return needles_of(term for word in words for term in terms_of(word))
+    return tuple(dict.fromkeys(term for word in words for term in terms_of(word)))
 
 
 def _likely_first(waiting: Iterable[Document], words: Collection[str]) -> list[Document]:
