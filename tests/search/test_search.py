@@ -75,6 +75,12 @@ def test_an_unknown_scheme_is_refused_with_the_nearest_one(desk: Catalog) -> Non
         Search(desk, None).search(SearchRequest("garden", scheme="WORKSPACE"))
 
 
+@pytest.mark.parametrize("place", [".", "./", "workspace:///"])
+def test_the_whole_project_in_place_of_a_scheme_is_refused_with_schemes(desk: Catalog, place: str) -> None:
+    with pytest.raises(BadArgument, match=r"(known: .*workspace|did you mean workspace)"):
+        Search(desk, None).search(SearchRequest("garden", scheme=place))
+
+
 @pytest.mark.parametrize("place", ["./my notes/", "my notes", "workspace:///my notes/"])
 def test_a_folder_in_place_of_a_scheme_is_refused_with_the_filter_that_works(
     desk: Catalog, tmp_path: Path, place: str

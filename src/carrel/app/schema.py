@@ -227,7 +227,7 @@ def _candidates(text: str) -> list[object]:
     from carrel.core import toml  # few lists are written as in a file
 
     with suppress(ValueError):
-        found.append(toml.loads(f"value = {text}")["value"])
+        found.append(toml.loads(f"value = {plain}")["value"])
     return found
 
 

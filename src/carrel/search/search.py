@@ -173,7 +173,7 @@ class Search:
             near = next(iter(get_close_matches(asked.lower(), known, n=1)), "")
             advice = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
             folder = asked.rpartition("://")[2].strip("/").removeprefix("./")
-            if "/" in asked.strip(":/") or " " in asked or "." in asked:
+            if folder not in ("", ".") and ("/" in asked.strip(":/") or " " in asked or "." in asked):
                 advice = f'to search in a folder or file, write path:"{echo(folder)}" in the query'
             raise BadArgument(f"Unknown scheme: {echo(asked)} ({advice})", data={"parameter": "in"})
         return reach_of_caller({asked} if asked else known)
