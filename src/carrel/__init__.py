@@ -3,17 +3,7 @@
 from typing import TYPE_CHECKING
 
 from carrel.core.errors import BadArgument, Denied, NotFound, ProviderError, TooLarge
-from carrel.core.model import (
-    Annotations,
-    Blob,
-    Completion,
-    Reading,
-    Resource,
-    ResourceLink,
-    Template,
-    Text,
-    ToolResult,
-)
+from carrel.core.model import Annotations, Blob, Completion, Reading, Resource, ResourceLink, Template, Text, ToolResult
 from carrel.core.provider import Project, Provider, Route
 from carrel.core.version import __version__
 

@@ -22,6 +22,7 @@ from carrel.core.model import Resource, Text
 from carrel.core.provider import Provider, Route
 from carrel.core.tokens import estimate_tokens
 from carrel.providers.guide import INSTRUCTIONS
+from carrel.providers.mirror import LIST_LENGTH
 from tests.support.schemas import Conversation
 
 
@@ -197,6 +198,19 @@ def test_the_mirror_lists_by_prefix(project: Path) -> None:
 )
 def test_the_mirror_says_that_nothing_has_a_prefix(project: Path, prefix: str, said: str) -> None:
     assert call(project, "list_resources", {"prefix": prefix}) == (False, [said])
+
+
+def test_the_end_of_a_list_is_not_taken_for_a_prefix_that_nothing_has(project: Path) -> None:
+    for number in range(LIST_LENGTH):
+        (project / f"z{number:03}.md").write_text("z", encoding="utf-8")
+    with Client.to(desk_of(project).server) as client:
+        first = client.call("list_resources", {"prefix": "workspace:"})
+        (project / f"z{LIST_LENGTH - 1:03}.md").unlink()
+        cursor = (first.meta or {})["dev.carrel/next"]
+        rest = client.call("list_resources", {"prefix": "workspace:", "cursor": cursor})
+
+    assert str(first.blocks[0]).count("workspace:///") == LIST_LENGTH
+    assert rest.blocks == ("No resources.",)
 
 
 def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Path) -> None:

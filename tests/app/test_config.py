@@ -198,11 +198,17 @@ def test_memory_in_a_home_is_served_without_serving_the_home(home: Path) -> None
     ]
 
 
-@pytest.mark.parametrize("text", ['["a b", "c,d"]', ' ["a b",\n "c,d"] '])
+@pytest.mark.parametrize("text", ['["a b", "c,d"]', ' ["a b",\n "c,d"] ', '\n["a b", "c,d"]\n'])
 def test_a_list_may_be_written_as_in_a_file(project: Path, home: Path, text: str) -> None:
     assert load(project, home, ("workspace", "deny", text)).values("workspace") == {"deny": ["a b", "c,d"]}
     assert load(project, home, CARREL_WORKSPACE_DENY=text).values("workspace") == {"deny": ["a b", "c,d"]}
-    assert load(project, home, ("workspace", "deny", "[ab]*, c d")).values("workspace") == {"deny": ["[ab]*", "c d"]}
+
+
+@pytest.mark.parametrize("patterns", [["[ab]*", "c d"], ["[a-z]*.[ch]"], ["[!ab]*", "*.[ch]"]])
+def test_patterns_with_brackets_are_no_list_as_in_a_file(project: Path, home: Path, patterns: list[str]) -> None:
+    given = ("workspace", "deny", ", ".join(patterns))
+
+    assert load(project, home, given).values("workspace") == {"deny": patterns}
 
 
 @pytest.mark.parametrize("text", ["[a, b]", '["a" "b"]', "{}"])

@@ -140,7 +140,7 @@ TESTED_THROUGH = {
     "search/test_index.py": "search/hits search/sources",
     "search/test_location.py": "search/settings",
     "search/test_rendering.py": "search/answers",
-    "search/test_store.py": "search/builder search/scanning",
+    "search/test_store.py": "search/builder",
     "server/test_connection.py": "server/requests",
     "server/test_server.py": "core/bounded_calls core/errors core/faults core/limits protocol/results "
     "protocol/wire_errors server/dispatch server/notifications",

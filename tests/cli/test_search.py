@@ -1,5 +1,6 @@
 """`carrel search`: what a person sees, what a pipe gets, and how it exits."""
 
+import fcntl
 import json
 import re
 from pathlib import Path
@@ -86,6 +87,27 @@ def test_search_that_is_turned_off_says_how_to_turn_it_on(run: Run, project: Pat
 
     assert ran.code == 2
     assert "carrel config unset search.enabled" in ran.err
+
+
+def test_one_process_at_a_time_completes_the_index_behind_the_answers(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(shelf: str) -> None:
+        for number in range(70):  # more than are indexed at once
+            (project / f"{shelf}_{number}.txt").write_text("full\n", encoding="utf-8")
+
+    fill("shelf")
+    started = list[str]()
+    monkeypatch.setattr("carrel.cli.search._complete_behind", lambda desk: started.append(desk.config.root))
+    run("search", "nothing")
+    [lock] = (project.parent / "home" / ".cache" / "carrel" / "search").glob("*/builder.lock")
+
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fill("board")
+        run("search", "nothing")
+
+    assert started == [str(project)]
 
 
 @pytest.mark.slow

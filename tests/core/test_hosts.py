@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from carrel.catalog.catalog import Catalog
-from carrel.core.hosts import ANSWER_LENGTH
+from carrel.core.hosts import ANSWER_LENGTH, INSTRUCTIONS_LENGTH, fit_instructions
 from carrel.core.provider import Project
 from carrel.providers.mirror import Mirror
 from carrel.providers.workspace.provider import Workspace
@@ -90,3 +92,27 @@ def test_over_http_a_client_is_known_by_its_session_or_its_request(server: Serve
         return [length(reply.json) for reply in replies]
 
     assert asyncio.run(talk()) == [7_000, 7_000, ANSWER_LENGTH]
+
+
+# Instructions
+
+
+def test_instructions_are_counted_as_the_host_counts_them() -> None:
+    fits = "\N{DIRECT HIT}" * (INSTRUCTIONS_LENGTH // 2 - 1) + "\uffff "
+
+    assert fit_instructions(fits, "claude-code") == fits
+    assert fit_instructions(fits + "y", "claude-code") != fits + "y"
+    assert fit_instructions(fits + "y", "codex-mcp-client") == fits + "y"
+
+
+def test_instructions_that_fit_cost_no_start_a_codec() -> None:
+    script = """
+import sys
+from carrel.core.hosts import INSTRUCTIONS_LENGTH, fit_instructions
+fit_instructions("x" * INSTRUCTIONS_LENGTH, "claude-code")
+print("encodings.utf_16_le" in sys.modules)
+"""
+    words = [sys.executable, "-c", script]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+
+    assert ran.stdout == "False\n"

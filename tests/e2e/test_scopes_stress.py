@@ -15,6 +15,7 @@ COUNTER = "counter"
 
 WORKER = """
 import json, random, sys, time
+from carrel.core.isotime import now_ms
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.scope_errors import ScopeError
 from carrel.providers.scopes.store import Store

@@ -2,8 +2,11 @@
 
 import pytest
 
+from carrel.core.record import replace
 from carrel.explorer.searching import _filtered
+from carrel.search.answers import Coverage, SearchAnswer, SearchRequest
 from carrel.search.query import Query, QueryFilter, parse
+from carrel.search.search import Search
 from tests.support.explorer_desk import Browsed
 
 
@@ -19,6 +22,20 @@ def test_a_search_shows_hits_with_their_lines_and_marks(browsed: Browsed) -> Non
 def test_a_search_without_words_shows_how_to_search_and_one_without_hits_says_so(browsed: Browsed) -> None:
     assert "a regular expression" in browsed.page("/-/search")
     assert "No hits for" in browsed.page("/-/search?q=zyzzyva")
+
+
+@pytest.mark.parametrize("query", ["garden", "zyzzyva"])
+def test_a_search_says_how_much_of_what_may_be_more_was_searched(
+    browsed: Browsed, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    whole = Search.search
+
+    def in_part(self: Search, asked: SearchRequest) -> SearchAnswer:
+        return replace(whole(self, asked), coverage=Coverage(1, 2, is_counted=False))
+
+    monkeypatch.setattr(Search, "search", in_part)
+
+    assert "; 1 of more than 2 documents are searched so far" in browsed.page(f"/-/search?q={query}")
 
 
 def test_filters_narrow_the_hits_and_stay_in_the_form(browsed: Browsed) -> None:

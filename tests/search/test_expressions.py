@@ -1,5 +1,6 @@
 """Regular expressions are matched in linear time; what they need is never more than they do."""
 
+import random
 import re
 import time
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.search.expressions import CONTINUED, Need, fault_of, need_of, phrase_source, quoted, spans
+from carrel.search import expressions
+from carrel.search.expressions import CONTINUED, Need, TextTooLong, fault_of, need_of, phrase_source, quoted, spans
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,10 @@ from carrel.search.expressions import CONTINUED, Need, fault_of, need_of, phrase
         (f"foo{CONTINUED}", ()),
         (r"\x41bc", ()),
         (r"\Qfoo\E", ()),
-        ("a{b", ()),
+        ("a{b", ("a{b",)),
+        ("->{", ("->{",)),
+        ("a{,3}+b", ("a{,3}", "b")),
+        ("+a", ()),
     ],
 )
 def test_a_sequence_needs_its_literals(source: str, literals: tuple[str, ...]) -> None:
@@ -86,6 +91,28 @@ def test_an_expression_that_others_never_end_is_fast() -> None:
     spans("(a+)+$", "a" * 100_000 + "b")
 
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("source", ["b", "^b$", "foo", r"\bfo+\b", "c$", "z", "[ab]+", r"a\s+foo"])
+@pytest.mark.parametrize("unit", ["a b\nb\nfoo c\n", "ä b\nb\nfoo c\n漢a\n foo"])
+def test_a_slow_expression_matches_in_windows_what_it_matches_in_the_whole(
+    monkeypatch: pytest.MonkeyPatch, source: str, unit: str
+) -> None:
+    whole = spans(source, unit * 30, 500)
+    monkeypatch.setattr(expressions, "_MAX_STEPS", 0)
+    monkeypatch.setattr(expressions, "_WINDOW", 16)
+    monkeypatch.setattr(expressions, "_OVERLAP", 8)
+
+    assert spans(source, unit * 30, 500) == whole
+
+
+def test_a_slow_expression_is_given_up_in_a_long_text_unless_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(random.Random(1).choices("ab", k=1 << 20))
+    monkeypatch.setattr(expressions, "_WINDOWS_S", 0.0)
+
+    with pytest.raises(TextTooLong):
+        spans(r"(\w{1,60}a){10}c", text)
+    assert spans(r"(\w{1,60}a){10}c", f"{'b' * 9}{'a' * 40}c {text}")[0] == (0, 50)
 
 
 def test_no_more_matches_are_looked_for_than_asked() -> None:

@@ -113,6 +113,33 @@ def test_a_deadline_that_is_over_gives_what_there_is() -> None:
     assert index.find(parse("alpha beta gamma")).is_complete
 
 
+@pytest.mark.parametrize(
+    ("query", "total", "is_complete"),
+    [
+        ("alpha", 20, False),
+        ("rare", 3, True),
+        ("rare alpha", 3, False),
+        ("rare with", 3, True),
+        ("beds", 3, False),
+        ('"alpha"', 30, True),
+        ("lang:text", 30, True),
+    ],
+)
+def test_a_number_of_documents_that_were_not_all_counted_is_a_least_number(
+    monkeypatch: pytest.MonkeyPatch, query: str, total: int, is_complete: bool
+) -> None:
+    index = Index(MEMORY)
+    index.put([source(f"{number}.txt", "alpha") for number in range(27)])
+    index.put([source(f"beds/{number}.txt", "alpha") for number in range(3)])
+    index.put([source(f"{number}.md", "rare") for number in range(3)])
+    monkeypatch.setattr(finding, "MAX_ROWS", 20)
+    monkeypatch.setattr(finding, "MAX_MARKED", 3)
+
+    answer = index.find(parse(query), limit=5)
+
+    assert (answer.total, answer.is_complete) == (total, is_complete)
+
+
 @pytest.mark.parametrize("query", ["router path:src/", "path:src/", '"router" path:src/', "/rout/ path:src/"])
 def test_a_deadline_that_is_over_before_the_filters_were_applied_finds_nothing(
     monkeypatch: pytest.MonkeyPatch, query: str

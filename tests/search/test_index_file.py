@@ -124,6 +124,28 @@ def test_a_file_that_was_deleted_is_made_anew_and_the_words_too(tmp_path: Path) 
     index.close()
 
 
+def put_by_another(place: str) -> None:
+    """Have another process index a document."""
+    script = "import sys; from tests.search.test_index_file import Index, source; Index(sys.argv[1]).put([source(2)])"
+    subprocess.run([sys.executable, "-c", script, place], check=True)
+
+
+def test_a_file_whose_journal_was_deleted_is_made_anew(tmp_path: Path) -> None:
+    first = Index(str(tmp_path / "index.db"))
+    first.put([source(1)])
+    first.tidy()
+    first.put([source(3)])
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"index.db{ending}").unlink()
+
+    put_by_another(str(tmp_path / "index.db"))
+
+    assert uris(first, "alpha") == set(first.known()) == set(), "nobody can say what was lost with the journal"
+    first.put([source(4)])
+    assert uris(first, "alpha") == {"workspace:///4.py"}
+    first.close()
+
+
 def test_a_folder_that_cannot_be_written_is_named_as_the_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
@@ -141,6 +163,30 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         Index(str(tmp_path / "index.db"))
 
     assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+OTHER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0)
+try:
+    print(connection.execute("PRAGMA journal_mode=DELETE").fetchone())
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+"""What another process can do only while nobody else has the file open."""
+
+
+def test_a_second_connection_of_a_process_gives_up_no_lock_of_the_first(tmp_path: Path) -> None:
+    place = str(tmp_path / "index.db")
+    first = Index(place)
+    first.put([source(1)])
+
+    second = Index(place)
+    other = subprocess.run([sys.executable, "-c", OTHER, place], capture_output=True, text=True, check=True)
+
+    assert other.stdout == "database is locked\n"
+    first.close()
+    second.close()
 
 
 def test_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:

@@ -176,3 +176,24 @@ def test_a_word_in_a_line_without_end_is_shown_where_it_stands() -> None:
 
     assert found is not None
     assert [(one.number, one.spans) for one in found.lines] == [(2, ((400_000, 400_008),))]
+
+
+@pytest.mark.parametrize(
+    ("query", "word"), [("lend_book", "lendbook"), ("größe", "GRÖSSE"), ("parse", "parsed"), ("reader", "readers")]
+)
+def test_a_word_in_a_line_without_end_is_shown_however_it_is_spelled(query: str, word: str) -> None:
+    found = passage("compare a " * 2_000 + f"{word} b " * 2, parse(query))
+
+    assert found is not None
+    assert [(line.number, line.spans[0]) for line in found.lines] == [(1, (20_000, 20_000 + len(word)))]
+
+
+@pytest.mark.parametrize("query", ["/^$/", r"/\z/", r"/\s*\z/", r"/^\s*\z/"])
+@pytest.mark.parametrize("text", ["a\nb\n", "\n", "a\n\n\n", "x\n" * 50, "x\r\ny\r\n"])
+def test_what_matches_behind_the_last_line_break_is_in_the_last_line(query: str, text: str) -> None:
+    found = passage(text, parse(query))
+    numbers = [] if found is None else [line.number for line in found.lines]
+
+    assert found is not None
+    assert (found.last_line, numbers[-1]) == (text.count("\n"), text.count("\n"))
+    assert numbers == sorted(set(numbers))

@@ -77,6 +77,15 @@ def test_notes_and_what_was_not_searched_are_said() -> None:
     assert (spelled["partial"], spelled["notes"]) == ({"searched": 61, "documents": 100}, ["searched as words"])
 
 
+def test_json_says_that_more_documents_are_not_counted_yet() -> None:
+    listing = SearchAnswer((hit(0),), 1, Coverage(61, 100, is_counted=False), is_total_least=True)
+
+    spelled = as_json(listing, asked())
+
+    assert spelled["partial"] == {"searched": 61, "documents": 100, "documentsIsAtLeast": True}
+    assert spelled["totalIsAtLeast"] is True
+
+
 def test_a_hit_that_is_searched_in_part_says_so() -> None:
     whole = SearchHit("logs://run/a", "logs://run/a", "a", 1.0)
 

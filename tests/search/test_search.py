@@ -14,7 +14,7 @@ from carrel.core.errors import BadArgument
 from carrel.core.provider import Project
 from carrel.providers.logs import Logs
 from carrel.providers.workspace import Workspace
-from carrel.search import search
+from carrel.search import expressions, search
 from carrel.search.answers import SearchRequest
 from carrel.search.rendering import as_text
 from carrel.search.requests import SearchArguments
@@ -48,6 +48,21 @@ def test_a_hit_is_a_uri_that_can_be_read(desk: Catalog) -> None:
     assert hit.base == "workspace:///notes.md"
 
 
+@pytest.mark.parametrize("query", ["pumpkin", '"pumpkin patch"', "/pumpkin/", "/patch$/"])
+@pytest.mark.parametrize("above", ["", "a line of the garden\n" * 90, "a line of the garden\r\n" * 60_000])
+def test_a_last_line_without_a_line_break_is_found(tmp_path: Path, query: str, above: str) -> None:
+    (tmp_path / "plan.txt").write_bytes(f"{above}the pumpkin patch".encode())
+    desk = Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),))
+
+    [hit] = Search(desk, None).search(SearchRequest(query), within_s=60.0).hits
+
+    assert [(line.number, line.text) for line in hit.lines] == [(above.count("\n") + 1, "the pumpkin patch")]
+    assert hit.last_line == above.count("\n") + 1
+    read = read_text(desk, hit.uri)
+    assert read is not None
+    assert read.text.endswith("the pumpkin patch")
+
+
 def test_an_empty_query_is_refused(desk: Catalog) -> None:
     with pytest.raises(BadArgument):
         Search(desk, None).search(SearchRequest("  "))
@@ -58,6 +73,12 @@ def test_an_unknown_scheme_is_refused_with_the_nearest_one(desk: Catalog) -> Non
         Search(desk, None).search(SearchRequest("garden", scheme="workspac"))
     with pytest.raises(BadArgument, match="did you mean workspace"):
         Search(desk, None).search(SearchRequest("garden", scheme="WORKSPACE"))
+
+
+@pytest.mark.parametrize("place", [".", "./", "workspace:///"])
+def test_the_whole_project_in_place_of_a_scheme_is_refused_with_schemes(desk: Catalog, place: str) -> None:
+    with pytest.raises(BadArgument, match=r"(known: .*workspace|did you mean workspace)"):
+        Search(desk, None).search(SearchRequest("garden", scheme=place))
 
 
 @pytest.mark.parametrize("place", ["./my notes/", "my notes", "workspace:///my notes/"])
@@ -212,3 +233,37 @@ def test_an_answer_whose_time_ends_before_every_text_is_read_says_so(
     assert answer.is_total_least == (query != "melon")
     assert as_text(answer, asked)[0].startswith("No hits so far for" if is_cut else "[hit 1 of ")
     engine.close()
+
+
+def test_an_expression_that_takes_long_in_each_text_ends_soon_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.md").write_text("a melon -> b {\n")
+    engine = Search(Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),)), None)
+    engine.build()
+    began, reads = monotonic(), list[int]()
+
+    def slow_read(*given: Any, **options: Any) -> FreshText | None:
+        reads.append(1)
+        return read_text(*given, **options)
+
+    monkeypatch.setattr(search, "read_text", slow_read)
+    monkeypatch.setattr(search, "monotonic", lambda: began + len(reads) * 3)
+    answer = engine.search(SearchRequest("/me[^l]+on;/"), within_s=1.0)
+
+    assert (len(reads), answer.hits, answer.is_total_least) == (1, (), True)
+
+
+def test_an_answer_says_that_an_expression_took_too_long_in_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "long.txt").write_text("ab" * 400_000)
+    engine = Search(Catalog((Workspace(Project(str(tmp_path), {"HOME": str(tmp_path)})),)), None)
+    monkeypatch.setattr(expressions, "_WINDOWS_S", -1.0)
+
+    answer = engine.search(SearchRequest(r"/(\w{1,60}a){10}c/"))
+
+    assert answer.hits == ()
+    assert answer.notes[0].startswith("The time was up before all possible texts were read.")
+    assert answer.is_total_least

@@ -9,16 +9,22 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from carrel.catalog.catalog import Catalog
-from carrel.core.provider import Ceiling, FractionalCeiling, Project
+from carrel.core.provider import Ceiling, Document, FractionalCeiling, Project
 from carrel.providers.workspace import Workspace
-from carrel.search import store
+from carrel.search import builder, index, store
 from carrel.search.answers import SearchRequest
 from carrel.search.index import Index, IndexUnavailable
+from carrel.search.keeper import Keeper
+from carrel.search.lazy import LazySearch
 from carrel.search.search import Search
 from carrel.search.settings import SearchSettings
 from tests.support.waiting import until
@@ -154,6 +160,56 @@ def test_an_index_that_breaks_while_it_is_open_is_made_anew(garden: Garden) -> N
     again.close()
 
 
+def write_rows(garden: Garden) -> None:
+    """Write what Carrel never writes, as a fault of the disk may do."""
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        connection.execute("UPDATE documents SET lines_each = 'x'")
+        connection.commit()
+
+
+def copy_an_old_index_over_it(garden: Garden) -> None:
+    """Write an older state into the file, as a program for backups does, and delete the journal of the new one."""
+    data = (garden.index.parent / "backup.db").read_bytes()
+    with (garden.index / store.FILE).open("r+b") as file:
+        file.write(data)
+        file.truncate()
+    for ending in ("-wal", "-shm"):
+        (garden.index / f"{store.FILE}{ending}").unlink()
+
+
+def put_an_old_index_in_its_place(garden: Garden) -> None:
+    """Replace the file by an older state."""
+    (garden.index.parent / "backup.db").replace(garden.index / store.FILE)
+
+
+def write_nonsense(garden: Garden) -> None:
+    """Write over the file."""
+    (garden.index / store.FILE).write_bytes(os.urandom(20_000))
+
+
+@pytest.mark.parametrize("harm", [write_rows, copy_an_old_index_over_it, put_an_old_index_in_its_place, write_nonsense])
+def test_an_index_that_is_harmed_under_a_server_is_opened_anew_by_the_next_search(
+    garden: Garden, harm: Callable[[Garden], None]
+) -> None:
+    search = garden.search()
+    until(partial(lacks_all, search._keeper))
+    search.build()
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        connection.execute("VACUUM INTO ?", (str(garden.index.parent / "backup.db"),))
+    garden.write(3, "melons")
+    assert found(search, "melons") == {"3.txt"}
+    search._keeper.store._index._finder._living = None  # type: ignore[union-attr]
+
+    harm(garden)
+
+    assert found(search, "melons") == {"3.txt"}
+    assert found(search, bed(3)) == set()
+    assert len(found(search, "tomatoes")) == 29
+    garden.write(4, "melons")
+    assert found(search, "/elon/") == {"3.txt", "4.txt"}
+    search.close()
+
+
 def test_a_place_that_cannot_be_written_leaves_the_index_in_memory(garden: Garden) -> None:
     garden.index.parent.mkdir(parents=True)
     garden.index.write_text("a file stands where the folder should be")
@@ -243,6 +299,51 @@ def test_two_searches_share_one_index_and_see_each_others_edits(garden: Garden) 
     other.close()
 
 
+def lacking(keeper: Keeper) -> list[Document]:
+    """Return the documents that the index lacks."""
+    with keeper.lock:
+        keeper.refresh(frozenset({"workspace"}), time.monotonic() + 60)
+        return list(keeper.pending.values())
+
+
+def lacks_all(keeper: Keeper) -> bool:
+    """Return whether the index lacks every file, and all are old enough for their times to tell the next change."""
+    return [document.settled for document in lacking(keeper)] == [True] * 30
+
+
+def test_one_of_several_builders_completes_the_index_and_the_others_use_what_it_wrote(
+    garden: Garden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "OTHERS_S", 0.01)
+    searches = [garden.search() for _ in range(4)]
+    for one in searches:  # each knows what the index lacks
+        until(partial(lacks_all, one._keeper))
+
+    with ThreadPoolExecutor(4) as threads:
+        covered = list(threads.map(Search.build, searches))
+
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        (written,) = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
+    assert ([str(one) for one in covered], written) == (["all of 30 documents"] * 4, 30)
+    for one in searches:
+        one.close()
+
+
+def test_an_edit_that_another_process_overwrites_with_what_it_read_before_is_found(garden: Garden) -> None:
+    one, slow = garden.search(), garden.search()
+    keeper = slow._keeper
+    early = [text for document in lacking(keeper) if (text := keeper.read(document)) is not None]
+    garden.write(3, "melons")
+    assert found(one, "melons") == {"3.txt"}
+
+    keeper.put(early)
+
+    assert found(one, "melons") == {"3.txt"}
+    assert found(one, bed(3)) == set()
+    one.close()
+    slow.close()
+
+
 @pytest.mark.slow
 def test_a_large_project_is_answered_in_part_and_completed_in_the_background(tmp_path: Path) -> None:
     garden = Garden(tmp_path, 0)
@@ -271,8 +372,42 @@ def test_documents_past_a_limit_are_left_out_and_that_is_said(garden: Garden) ->
 
     assert len(answer.hits) <= 12
     assert answer.coverage.is_partial
+    assert answer.is_total_least
     assert any("max_documents" in note for note in answer.notes)
     search.close()
+
+
+def test_what_is_indexed_later_counts_once_towards_a_limit(garden: Garden) -> None:
+    search = garden.search(SearchSettings(max_documents=Ceiling(50)))
+    search.build()
+    for number in range(30, 50):
+        garden.write(number, bed(number))
+
+    answer = search.search(SearchRequest(bed(49)))
+
+    assert ([hit.base for hit in answer.hits], answer.coverage.is_partial) == (["workspace:///49.txt"], False)
+    search.close()
+
+
+def test_a_command_that_completes_the_index_makes_one_anew_that_is_mostly_of_deleted_texts(
+    garden: Garden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = garden.search()
+    first.build()
+    for number in range(30):
+        garden.write(number, "melons")
+    assert len(found(first, "melons")) == 30
+    until(lambda: all(document.settled for document in lacking(first._keeper)))
+    first.close()
+    monkeypatch.setattr(index, "_FEW_DEAD", 20)
+
+    command = garden.search()
+    command.build()
+
+    assert len(found(command, "melons")) == 30
+    command.close()
+    with closing(sqlite3.connect(garden.index / store.FILE)) as connection:
+        assert connection.execute("SELECT count(*) FROM dead").fetchone() == (0,)
 
 
 def test_a_search_that_was_closed_can_be_closed_again(garden: Garden) -> None:
@@ -280,6 +415,20 @@ def test_a_search_that_was_closed_can_be_closed_again(garden: Garden) -> None:
     found(search, bed(1))
     search.close()
     search.close()
+
+
+def test_a_search_that_comes_while_a_server_closes_leaves_nothing_open(garden: Garden) -> None:
+    search, late = garden.search(), LazySearch(garden.search)
+    assert found(search, bed(1)) == {"1.txt"}
+    search.close()
+    late.close()
+
+    answers = [one.search(SearchRequest(bed(1))) for one in (search, late.opened())]
+
+    assert [(answer.hits, answer.is_total_least) for answer in answers] == [((), True), ((), True)]
+    # The journal is there as long as the index is open.
+    assert {path.name for path in garden.index.iterdir()} == {"index.db", "index.db.lock", "users.lock"}
+    assert found(garden.search(), bed(1)) == {"1.txt"}
 
 
 BUILDING = """

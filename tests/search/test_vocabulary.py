@@ -83,6 +83,8 @@ def found_by_python(source: str) -> set[str]:
         r"zHTTP\w+",
         "==",
         r"->\{",
+        "->{",
+        "->{2,}[};]",
         r"(?i)->\{\}",
         r"-+>\{",
         r"-?>\{",
@@ -194,6 +196,7 @@ def test_an_expression_whose_word_goes_on_has_no_candidates_where_the_word_ends(
     [
         ("->{", {"b"}),
         (r"/->\{/", {"b"}),
+        ("/->{/", {"b"}),
         (r"/f->/", {"b", "c"}),
         (r"/=>|\|\|/", {"d"}),
         ('"- >"', {"a"}),

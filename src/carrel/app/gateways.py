@@ -70,7 +70,8 @@ def _register(table: Table, name: str, config: Config) -> Registration:
 def build(one: Registration, config: Config, catalog: Catalog) -> Gateway:
     """Build an object or a mount; it begins when `begin` is called."""
     options = schema.build(registration.load(NAMED[one.table]), one.section, config.values(one.section))
-    return (_build_mount if one.table == "mounts" else _build_object)(one.name, options, config, catalog)
+    build_one = _build_mount if one.table == "mounts" else _build_object
+    return build_one(one.name, options, config, catalog)
 
 
 def begin(gateways: Sequence[Gateway], awaited: Sequence[Gateway], catalog: Catalog, patience_s: float) -> None:

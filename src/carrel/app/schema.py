@@ -210,6 +210,8 @@ def from_text(kind: object, text: str, where: str) -> object:
     return check(kind, text, where)
 
 
+_IN_LISTS: Final = frozenset(" \t\n\"'[")
+"""Signs at the beginning of a list in TOML that a pattern such as `[a-z]*.[ch]` does not have."""
 _BOOLEANS: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
@@ -222,12 +224,14 @@ def _candidates(text: str) -> list[object]:
     for number in (int, float):
         with suppress(ValueError):
             found.append(number(text))
-    if plain[:1] + plain[-1:] not in ("[]", "{}"):
+    first, bracket, _ = plain[1:-1].partition("]")
+    is_pattern = bool(bracket) and _IN_LISTS.isdisjoint(first)
+    if is_pattern or plain[:1] + plain[-1:] not in ("[]", "{}"):
         return [*found, [part.strip() for part in text.split(",") if part.strip()]]
     from carrel.core import toml  # few lists are written as in a file
 
     with suppress(ValueError):
-        found.append(toml.loads(f"value = {text}")["value"])
+        found.append(toml.loads(f"value = {plain}")["value"])
     return found
 
 

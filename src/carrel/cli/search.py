@@ -69,8 +69,9 @@ def search(
             if not words:
                 return exit_codes.DONE
         answer = engine.search(arguments.request())
-        if answer.coverage.is_partial and not options.objects:
-            _complete_behind(desk)
+    # The desk is closed, so that it completes nothing itself any more.
+    if answer.coverage.is_behind and not options.objects and not engine.is_built_elsewhere():
+        _complete_behind(desk)
     if options.is_json:
         output.print_json(rendering.as_json(answer, arguments, explains=explains))
     elif output.is_terminal():

@@ -36,7 +36,8 @@ def parent_of(uri: str) -> str:
     """Return the folder that holds a URI; for a root, the root itself."""
     scheme, _, rest = split_query(uri)[0].partition(":")
     path = rest.lstrip("/")
-    return f"{scheme}:{rest[: len(rest) - len(path)]}" + path.rstrip("/").rpartition("/")[0]
+    root = f"{scheme}:{rest[: len(rest) - len(path)]}"
+    return root + path.rstrip("/").rpartition("/")[0]
 
 
 def start_of(folder: str) -> str:

@@ -54,9 +54,10 @@ def answer_length(client: str) -> int:
 
 def fit_instructions(text: str, client: str) -> str:
     """Return a server's instructions; for a host that cuts them, cut between two words, with a note."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    if not client.startswith("claude-code") or len(units) <= INSTRUCTIONS_LENGTH * 2:
+    # Counted without the codec: every start would import it.
+    if not client.startswith("claude-code") or len(text) + sum(map("\uffff".__lt__, text)) <= INSTRUCTIONS_LENGTH:
         return text
+    units = text.encode("utf-16-le", "surrogatepass")
     kept = units[: (INSTRUCTIONS_LENGTH - len(LEFT_OUT)) * 2].decode("utf-16-le", "ignore")
     return kept.rsplit(None, 1)[0] + LEFT_OUT
 

@@ -31,7 +31,8 @@ class Refresh:
 
     def wait(self, age_s: float | None = None) -> bool:
         """Wait until the run is over, or has this age (by default `PATIENCE_S`); return whether it is over."""
-        return self._is_over.wait(max(0.0, self._begun_at + (PATIENCE_S if age_s is None else age_s) - monotonic()))
+        until = self._begun_at + (PATIENCE_S if age_s is None else age_s)
+        return self._is_over.wait(max(0.0, until - monotonic()))
 
     @property
     def late_s(self) -> float:

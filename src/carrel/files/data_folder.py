@@ -18,10 +18,16 @@ from carrel.files.secrets import DenyList
 
 
 def unreadable(root: str, *places: str) -> list[str]:
-    """Return a sentence about each folder, relative to `root`, that this user may not read."""
-    found = (os.path.join(root, place) for place in places)
+    """Return a sentence about each folder, given relative to `root` or whole, that this user may not read."""
+    found = dict.fromkeys(os.path.normpath(os.path.join(root, place)) for place in places)
     refused = (place for place in found if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK))
-    return [f"{os.path.relpath(place, root)} cannot be read: permission denied" for place in refused]
+    return [f"{named(root, place)} cannot be read: permission denied" for place in refused]
+
+
+def named(root: str, place: str) -> str:
+    """Return a path relative to `root`; one that leads out stays whole, so that callers see only its last name."""
+    way = os.path.relpath(place, root)
+    return os.path.normpath(place) if way.startswith("../") else way
 
 
 class DataFolder:

@@ -172,7 +172,8 @@ def _bracket(text: str, at: int) -> tuple[int, frozenset[str]] | None:
             at, before = _member(text, at, before, held)
         if at >= len(text):
             return None
-    return at + 1, frozenset(map(chr, range(1, 256))) - held if is_negated else frozenset(held)
+    every = frozenset(map(chr, range(1, 256)))
+    return at + 1, every - held if is_negated else frozenset(held)
 
 
 def _member(text: str, at: int, before: str, held: set[str]) -> tuple[int, str]:

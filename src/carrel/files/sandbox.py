@@ -516,7 +516,8 @@ def _cached(judge: Callable[[tuple[str, ...]], Refused]) -> Callable[[tuple[str,
     cached = functools.lru_cache(maxsize=4_096)(judge)
 
     def judge_or_recall(segments: tuple[str, ...]) -> Refused:
-        return (cached if sum(map(len, segments)) + len(segments) <= MAX_REMEMBERED_LENGTH else judge)(segments)
+        length = sum(map(len, segments)) + len(segments)
+        return (cached if length <= MAX_REMEMBERED_LENGTH else judge)(segments)
 
     return judge_or_recall
 

@@ -147,7 +147,8 @@ def failure(request_id: bytes | None, code: int, message: str, data: object = No
     error: dict[str, object] = {"code": code, "message": message}
     if data:
         error["data"] = data
-    return _encode({"error": error, **({} if request_id is None else {"id": Raw(request_id)}), "jsonrpc": "2.0"})
+    request = {} if request_id is None else {"id": Raw(request_id)}
+    return _encode({"error": error, **request, "jsonrpc": "2.0"})
 
 
 def notification(method: str, params: object) -> bytes:

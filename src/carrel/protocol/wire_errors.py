@@ -2,16 +2,7 @@
 
 from typing import Final
 
-from carrel.core.errors import (
-    BadArgument,
-    Denied,
-    NotFound,
-    ProtocolError,
-    ProviderError,
-    RequestError,
-    TooLarge,
-    echo,
-)
+from carrel.core.errors import BadArgument, Denied, NotFound, ProtocolError, ProviderError, RequestError, TooLarge, echo
 from carrel.core.limits import MAX_URI_LENGTH
 from carrel.protocol.eras import DENIED, LEGACY_NOT_FOUND, TOO_LARGE, Era
 from carrel.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, failure

@@ -155,7 +155,7 @@ class Mirror(Provider):
             prefix = suggestions.as_uri(prefix)
         note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
         page, text = self._list_page(cursor, prefix, LIST_LENGTH), "No resources."
-        if prefix and not page.entries:
+        if prefix and not (cursor or page.entries):
             question = "" if prefix.endswith("//") else self._question(prefix)
             text = f"No listed URI begins with {echo(prefix)}{'; ' if question else ''}{question}"
         while page.entries:

@@ -75,11 +75,15 @@ class SearchHit(Value, frozen=True):
 
 
 class Coverage(Value, frozen=True):
-    """How many of the documents that the caller may read were searched; without `is_counted`, there are more."""
+    """How many of the documents that the caller may read were searched; without `is_counted`, there are more.
+
+    With `is_behind`, the index has room for documents that it lacks, even if these were searched without it.
+    """
 
     searched: int = 0
     total: int = 0
     is_counted: bool = True
+    is_behind: bool = False
 
     @property
     def is_partial(self) -> bool:

@@ -123,7 +123,7 @@ class Builder:
             # What changes all the time is left to searches.
             if len(waiting) <= (FEW if rounds else 0) or keeper.is_full or self._spent_s > self._settings.build_s:
                 break
-            with self._sole_builder() as is_sole:
+            with self._sole_builder(is_on_disk=keeper.store.is_on_disk) as is_sole:
                 if not is_sole:
                     self._stop.wait(OTHERS_S)
                 elif not self._work(waiting, progress):
@@ -135,10 +135,15 @@ class Builder:
     def schemes(self) -> frozenset[str]:
         return frozenset(name for table in self._keeper.sources.tables() for name in table.mounted.provider.schemes)
 
+    def is_elsewhere(self) -> bool:
+        """Return whether another process builds now."""
+        with self._sole_builder(is_on_disk=True) as is_sole:
+            return not is_sole
+
     @contextlib.contextmanager
-    def _sole_builder(self) -> Iterator[bool]:
+    def _sole_builder(self, *, is_on_disk: bool) -> Iterator[bool]:
         """Hold the lock of the one process that builds; yield whether this is it."""
-        if self._folder is None or not self._keeper.store.is_on_disk:
+        if self._folder is None or not is_on_disk:
             yield True
             return
         try:
@@ -171,7 +176,7 @@ class Builder:
                 is_going_on = bool(batch) and not self._stop.is_set() and not self._keeper.is_full
                 if batch and progress is not None:
                     progress(done, total, f"{done:,} of {total:,} documents indexed")
-            if index is not None and done:
+            if index is not None and done and not self._stop.is_set():
                 index.tidy()
         finally:
             self._spent_s += monotonic() - started
@@ -181,7 +186,9 @@ class Builder:
 
     def _renew(self) -> None:
         """Begin with an empty index where too much of it is of documents that are gone."""
-        with self._keeper.lock, self._sole_builder() as is_sole:
+        with self._keeper.lock:
+            self._keeper.store.open()
+        with self._keeper.lock, self._sole_builder(is_on_disk=self._keeper.store.is_on_disk) as is_sole:
             index = self._connection() if is_sole else None
             if index is not None:
                 try:
@@ -230,10 +237,10 @@ class Builder:
         if index is None:
             return len(batch) if keeper.put(texts) else 0
         with keeper.write_lock:
-            with keeper.lock:
-                claimed = keeper.claimed(texts)
+            with keeper.lock:  # what changed since it was listed is left to the next round, or to searches
+                claimed = keeper.claimed(text for document, text in batch if keeper.pending.get(text.uri) is document)
                 uris = {text.uri for text in claimed if keeper.has_room(text.uri)}
             index.put([text for text in claimed if text.uri in uris])
-        with keeper.lock:
-            keeper.was_read(document for document, _ in batch if document.uri in uris)
+            with keeper.lock:
+                keeper.was_read(document for document, _ in batch if document.uri in uris)
         return len(batch) - len(claimed) + len(uris)

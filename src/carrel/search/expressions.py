@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
+from time import monotonic
 from typing import Final
 
 import re2
@@ -21,11 +22,23 @@ _MOST: Final = 200
 _LINES: Final = "(?m)"
 """Stands before every expression: `^` and `$` are the ends of a line."""
 _DEPTH: Final = 40
-_REPEATS: Final = frozenset("*+?{")
+_REPEAT: Final = re.compile(r"[*+?]|\{([0-9]+)(?:,[0-9]*)?\}")
+"""A repetition; any other brace stands for itself."""
 _IN_WORDS: Final = re.compile(r"(?:[a-z]-[a-z]|[A-Z]-[A-Z]|\d-\d|\\[wd]|\w)+", re.ASCII)
 """A class of characters that words consist of."""
 CONTINUED: Final = "\0"
 """Stands at the end of a literal that is followed by a letter, a digit or an underscore."""
+
+
+_MAX_STEPS: Final = 500_000_000
+"""Steps times bytes; above it, a text is searched in windows, and not to its end if that takes too long."""
+_WINDOW: Final = 1 << 16
+_OVERLAP: Final = 1 << 12
+_WINDOWS_S: Final = 0.5
+
+
+class TextTooLong(Exception):
+    """A text would take too long to be searched for an expression."""
 
 
 @lru_cache(maxsize=64)
@@ -65,12 +78,27 @@ def spans(source: str, text: str, most: int = _MOST) -> list[tuple[int, int]]:
     """Return where an expression matches in a text, as positions of characters; at most `most` of them."""
     content = text.encode("utf-8", "replace")  # a question mark stands for each half of a character
     expression = _compiled(source)
+    if expression.programsize * len(content) > _MAX_STEPS:
+        return list(islice(_in_windows(expression, content if text.isascii() else content.decode()), most))
     if text.isascii():  # bytes are at the places of characters
         return [match.span() for match in islice(expression.finditer(content), most)]
     # Most texts do not match, and to count characters takes longer than to search.
     if expression.search(content) is None:
         return []
     return [match.span() for match in islice(expression.finditer(content.decode()), most)]
+
+
+def _in_windows(expression: "re2._Regexp", content: bytes | str) -> Iterator[tuple[int, int]]:
+    """Yield where a slow expression matches; a match that is longer than the overlap of two windows may be missed."""
+    until, is_found, done = monotonic() + _WINDOWS_S, False, 0
+    for start in range(0, len(content), _WINDOW):
+        if start and monotonic() > until:
+            if is_found:
+                return
+            raise TextTooLong
+        for match in expression.finditer(content, max(start, done), start + _WINDOW + _OVERLAP):
+            is_found, done = True, match.end()
+            yield match.span()
 
 
 class Need(Value, frozen=True):
@@ -165,19 +193,14 @@ class _ExpressionReader:
     def _least(self) -> int | None:
         """Read a repetition; return how often it asks for what stands before it, or None if there is none."""
         least: int | None = None
-        while self._peek() in _REPEATS and self._peek():
-            sign = self._next()
-            if sign == "{":
-                end = self._source.find("}", self._at)
-                inner = self._source[self._at : end] if end >= 0 else ""
-                low = inner.partition(",")[0]
-                if not low.isdecimal() or not inner.replace(",", "", 1).isdecimal():
-                    raise _Unclear  # a brace that stands for itself
-                self._at = end + 1
-                least = min(1, int(low)) if least is None else least and min(1, int(low))
-            elif sign == "+":
+        while repeat := _REPEAT.match(self._source, self._at):
+            self._at = repeat.end()
+            if repeat[1]:
+                low = min(1, int(repeat[1]))
+                least = low if least is None else least and low
+            elif repeat[0] == "+":
                 least = 1 if least is None else least
-            elif least is None or sign == "*":
+            elif least is None or repeat[0] == "*":
                 least = 0
             # a question mark after a repetition makes it short, and changes no need
         return least
@@ -195,7 +218,7 @@ class _ExpressionReader:
             return ""
         if sign == ".":
             return Need()
-        if sign in _REPEATS or sign == CONTINUED:
+        if sign in "*+?" or sign == CONTINUED:
             raise _Unclear
         return sign
 

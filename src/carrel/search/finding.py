@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from carrel.core.record import Value
 from carrel.search import expressions
-from carrel.search.chunks import PIECE_BITS
+from carrel.search.chunks import PIECE_BITS, PLACE
 from carrel.search.query import Query, QueryFilter
 from carrel.search.ranking import Evidence, IndexedDocument, Judged, wanted_by
 from carrel.search.reach import Reach
@@ -92,7 +92,8 @@ class Candidates(Value, frozen=True):
     """The found documents, best first.
 
     With `must_verify`, a candidate is a hit only if `passages.passage` finds the query in its text. `total` is the
-    number of matching documents, before `limit`. Without `is_complete`, the deadline passed, and there may be more.
+    number of matching documents, before `limit`. Without `is_complete` there may be more: the deadline passed, or a
+    word is too frequent to count every document that has it.
     """
 
     found: tuple[Candidate, ...]
@@ -233,6 +234,8 @@ class _IndexSearch:
         self._is_chosen = False
         """Whether the filters and the caller's access were applied: until then nothing may be found."""
         self.is_complete = True
+        self._is_counted = True
+        """Whether every document with a word of the query was counted."""
 
     def choose(self, vocabulary: Vocabulary, generation: int, reach: Reach | None) -> None:
         """Find out which documents may be found at all: by filters, by phrases and by the expression."""
@@ -351,7 +354,9 @@ class _IndexSearch:
         """Collect the evidence of all terms, of rare ones first."""
         evidence = self._evidence
         for term in self._marked:
-            evidence.add_marked(term, self._rows(_any_of((term,)), MAX_MARKED))
+            rows = self._rows(_any_of((term,)), MAX_MARKED)
+            self._is_counted = self._is_counted and (len(rows) < MAX_MARKED or term[0] != PLACE)
+            evidence.add_marked(term, rows)
         counted = sorted((self._count_rows(term), term) for term in self._wanted.weights)
         left, rare = self._max_rows, list[str]()
         for count, term in counted:
@@ -364,7 +369,9 @@ class _IndexSearch:
                 rare.append(term)
             elif count:
                 match = f'"{term}" AND ({_any_of(rare)})' if rare else _any_of((term,))
-                evidence.add(term, self._rows(match, self._max_rows), count)
+                rows = self._rows(match, self._max_rows)
+                self._is_counted = self._is_counted and len(rows) >= count
+                evidence.add(term, rows, count)
                 rare = rare or [term]
 
     def result(self, limit: int) -> Candidates:
@@ -378,12 +385,12 @@ class _IndexSearch:
             self._candidate(judged.score, judged.reasons, document)
             for judged, document in self._ranked(found, limit)[:limit]
         ]
-        total = len(found)
+        total, is_complete = len(found), self.is_complete and self._is_counted
         if not self._wanted.weights or must_verify:
-            total = self._living.documents if allowed is None else len(allowed)
+            total, is_complete = self._living.documents if allowed is None else len(allowed), self.is_complete
             rest = self._others(found, allowed, limit - len(candidates))
             candidates += [self._candidate(0.0, ("only the filters or the expression match",), other) for other in rest]
-        return Candidates(tuple(candidates), total, self.is_complete, must_verify)
+        return Candidates(tuple(candidates), total, is_complete, must_verify)
 
     def _ranked(self, found: set[int], limit: int) -> list[tuple[Judged, IndexedDocument]]:
         """Return the documents with words of the query, best first: at least `limit` of them, if there are so many."""

@@ -12,6 +12,7 @@ from carrel.search.passages import Passage, passage
 from carrel.search.query import Query
 from carrel.search.scanning import terms
 from carrel.search.texts import FreshText
+from carrel.search.words import bare, needles_of
 
 _FILES: Final = "workspace"
 
@@ -75,7 +76,11 @@ def _is_across(fresh: FreshText, shown: Passage) -> bool:
 
 
 def _is_named(candidate: Candidate, document: Document, query: Query) -> bool:
-    """Return whether the name of a document contains a word of the query, or the query has no words."""
+    """Return whether the name of a document contains a word of the query, or the query has no words.
+
+    Beside hits for several words, one by its name alone says little: there the stem must be in the name.
+    """
     words = terms(query)
-    name = f"{candidate.path} {candidate.title} {document.title}".lower()
+    words = needles_of(words) if len(words) == 1 else words
+    name = bare(f"{candidate.path} {candidate.title} {document.title}")
     return not words or any(word in name for word in words)

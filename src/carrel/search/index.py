@@ -135,10 +135,13 @@ class Index:
         """Delete everything."""
         self._store.reset()
 
-    def known(self) -> Mapping[str, str]:
-        """Return the URI of every document with the fingerprint it was indexed with; cheap while nothing changes."""
+    def known(self, changed: set[str] | None = None) -> Mapping[str, str]:
+        """Return the URI of every document with the fingerprint it was indexed with; cheap while nothing changes.
+
+        Add to `changed` the URIs of documents that any process indexed or removed since the last call.
+        """
         with self._known_lock, self._store.reading() as connection:
-            self._known.follow(connection, connection.generation)
+            self._known.follow(connection, connection.generation, set() if changed is None else changed)
             return self._known.fingerprints
 
     def find(
@@ -246,8 +249,8 @@ class _Known:
         self._uris: list[str | None] = []
         self._generation = self._last = self._last_dead = 0
 
-    def follow(self, connection: sqlite3.Connection, generation: int) -> None:
-        """Read the changes."""
+    def follow(self, connection: sqlite3.Connection, generation: int, changed: set[str]) -> None:
+        """Read the changes; add the URIs of their documents to `changed`."""
         if generation != self._generation:
             self.fingerprints, self._numbers, self._uris = {}, array("q"), []
             self._generation, self._last, self._last_dead = generation, 0, 0
@@ -258,6 +261,7 @@ class _Known:
             if at < len(self._numbers) and self._numbers[at] == document and (uri := self._uris[at]) is not None:
                 self.fingerprints.pop(uri, None)
                 self._uris[at] = None
+                changed.add(uri)
         # A document that was replaced has another number, which is greater than all before.
         rows = connection.execute("SELECT id, uri, fingerprint FROM documents WHERE id > ? ORDER BY id", (self._last,))
         for document, uri, fingerprint in rows:
@@ -268,6 +272,7 @@ class _Known:
             shared = sys.intern(uri)  # with the list of documents, which has the same texts
             self._uris.append(shared)
             self.fingerprints[shared] = sys.intern(fingerprint)
+            changed.add(shared)
 
 
 def _remove(connection: sqlite3.Connection, uri: str) -> None:

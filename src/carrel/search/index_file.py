@@ -10,14 +10,15 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
+from errno import ELOOP
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from carrel.core.errors import CarrelError
-from carrel.files.atomic import FILE_MODE, FOLDER_MODE, locked
+from carrel.files.atomic import FOLDER_MODE, locked
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Incremented whenever an index of an older version would give wrong answers."""
 APPLICATION: Final = 0x43524C53
 """Marks a file as ours."""
@@ -94,8 +95,8 @@ class SearchFile:
         with self._idle_lock:
             self.generation += 1
             self._is_closed = False
+        self._identity: tuple[tuple[int, int], ...] = ()
         if self.path == MEMORY:
-            self._identity = (0, 0)
             self.writer = _connected(MEMORY)
             self.writer.generation = self.generation
             self._make(self.writer)
@@ -130,8 +131,11 @@ class SearchFile:
         return connection
 
     def _connected(self) -> FileConnection:
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
-        return _connected(self.path)
+        # Only SQLite may open the file: closing any other handle would give up all locks of this process on it.
+        if os.path.islink(self.path):
+            raise OSError(ELOOP, "the index is a link")
+        private = _address(f"{self.path}.lock").removeprefix("file://")
+        return _connected(f"{_address(self.path)}?mode=rwc&modeof={private}", is_uri=True)
 
     def _make(self, connection: sqlite3.Connection) -> None:
         # One transaction, and the mark last: a process that is killed here leaves a file that is not ours yet.
@@ -148,12 +152,9 @@ class SearchFile:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path + ending)
 
-    def _identity_now(self) -> tuple[int, int]:
-        try:
-            state = os.stat(self.path)
-        except OSError:
-            return (0, 0)
-        return (state.st_dev, state.st_ino)
+    def _identity_now(self) -> tuple[tuple[int, int], ...]:
+        """Return which files these are: SQLite itself replaces none of them while a connection is open."""
+        return tuple(_number_of(self.path + ending) for ending in ("", "-wal", "-shm"))
 
     def close(self) -> None:
         """Close the file; connections in use are closed when they are returned."""
@@ -212,7 +213,7 @@ class SearchFile:
                 return self._idle.pop()
             generation = self.generation
         try:
-            connection = _connected(f"{Path(self.path).absolute().as_uri()}?mode=rw", is_uri=True)
+            connection = _connected(f"{_address(self.path)}?mode=rw", is_uri=True)
         except sqlite3.OperationalError as error:
             if _reason_of(error) == "read-only" and self._identity_now() != self._identity:
                 raise IndexUnavailable("closed") from error  # it was deleted a moment ago
@@ -244,10 +245,17 @@ class SearchFile:
         """Open the file again if another process replaced it. The caller must not hold a lock."""
         if self.path != MEMORY and self._identity_now() != self._identity:
             with self.writer_lock:
-                if not self._is_closed and self._identity_now() != self._identity:
-                    self.close()
-                    self._open()
+                self._follow(self._identity_now())
         yield
+
+    def _follow(self, now: tuple[tuple[int, int], ...]) -> None:
+        if self._is_closed or now == self._identity:
+            return
+        if now[0] == self._identity[0]:
+            self.reset()  # the journal was taken away, with what was only there
+        else:
+            self.close()
+            self._open()
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
@@ -292,6 +300,18 @@ def _check_private(folder: str) -> None:
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise IndexUnavailable("its folder is not private")
+
+
+def _number_of(path: str) -> tuple[int, int]:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (state.st_dev, state.st_ino)
+
+
+def _address(path: str) -> str:
+    return Path(path).absolute().as_uri()
 
 
 def _connected(path: str, *, is_uri: bool = False) -> FileConnection:

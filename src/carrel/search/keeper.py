@@ -83,13 +83,18 @@ class Keeper:
         if self.store.open():
             self._known = None
         changed = self.sources.refresh(schemes, until)
-        known = self.store.known()
+        written = set[str]()
+        known = self.store.known(written)
+        self._added.clear()  # they are in it now
         if known is not self._known or changed is None:
             self._known = known
             self._compare_all(known, schemes)
         else:
             for uri in changed:
                 self._compare(uri, self.sources.find(uri))
+            for uri in written:  # perhaps by another process, which may know documents that were not listed here yet
+                if (document := self.sources.find(uri)) is not None:
+                    self._compare(uri, document)
         if self.store.is_on_disk and any(map(self._is_refused, self._gone)):
             # The file still contains the words of a removed document, and no trace of this one may stay.
             self.store.reset()
@@ -110,7 +115,7 @@ class Keeper:
         return False
 
     def _compare_all(self, known: Mapping[str, str], schemes: frozenset[str]) -> None:
-        self.pending, self._added, self.is_full = {}, set(), False
+        self.pending, self.is_full = {}, False
         for table in self.sources.tables():
             for uri, document in table.documents.items():
                 if not document.settled or known.get(uri) != document.fingerprint:
@@ -270,18 +275,23 @@ class Keeper:
 
     def coverage(self, reach: Reach, scanned: Collection[str] = ()) -> Coverage:
         """Return how many documents within reach are indexed, or were searched without the index."""
-        total = lacking = 0
+        total = lacking = unsearched = 0
         whole = frozenset() if reach.hidden else reach.schemes - reach.places.keys()
         for table in self.sources.of(reach.schemes):
             is_whole = whole.issuperset(table.mounted.provider.schemes)
             total += len(table.documents) if is_whole else sum(map(reach.holds, table.documents))
+        known = {} if self._known is None else self._known
         for uri, document in self.pending.items():
             is_indexed = self._momentary.get(uri) == document.fingerprint
-            lacking += uri not in scanned and not is_indexed and reach.holds(uri)
+            is_indexed = is_indexed or known.get(uri) == f"{_UNSETTLED}{document.fingerprint}"
+            is_lacking = not is_indexed and reach.holds(uri)
+            lacking += is_lacking
+            unsearched += is_lacking and uri not in scanned
         unread = sum(reach.holds(uri) and self.sources.find(uri) is not None for uri in self._unread)
         tables = list(self.sources.of(reach.schemes))
         is_counted = all(table.is_known or table.is_background or table.problem for table in tables)
-        return Coverage(total - unread - lacking, total - unread, is_counted)
+        is_behind = (lacking > 0 or not is_counted) and not self.is_full
+        return Coverage(total - unread - unsearched, total - unread, is_counted, is_behind)
 
     def close(self) -> None:
         """Close the index, and stop listening to providers."""

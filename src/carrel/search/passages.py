@@ -16,7 +16,7 @@ from carrel.search import expressions
 from carrel.search.languages import definition_in
 from carrel.search.query import Query
 from carrel.search.ranking import without_grammar
-from carrel.search.words import WORD, folded, parts_of, stem, terms_of, whole_of
+from carrel.search.words import MAX_WORD, WORD, bare, needles_of, parts_of, stem, terms_of, whole_of
 
 _WINDOW: Final = 24
 """Lines of a passage."""
@@ -95,10 +95,10 @@ class _SoughtWords(dict[str, frozenset[str]]):
     def __missing__(self, word: str) -> frozenset[str]:
         if len(self) >= _MAX_KNOWN:
             self.clear()
-        bare = whole_of(word)
+        whole = whole_of(word)
         known = _NONE
         for needle in self._needles:
-            if needle in bare:
+            if needle in whole:
                 known = self._terms.intersection(terms_of(word))
                 break
         self[word] = known
@@ -110,8 +110,7 @@ class _Sought:
 
     def __init__(self, query: Query) -> None:
         self.weights = _weights(query)
-        # A stem may end in another letter than the word: `queri` is that of `query`.
-        self.needles = tuple({term if len(term) < 4 else term[:-1] for term in self.weights})
+        self.needles = needles_of(self.weights)
         # A word of a sentence is no name: `read the response` does not ask for everything called `read`.
         self.wholes = {whole_of(word) for word in (query.words if len(query.words) == 1 else query.identifiers)}
         self.parts = {stem(part) for word in query.words for part in parts_of(word)}
@@ -214,10 +213,14 @@ def _found(
 
 
 def _exact_lines(text: str, lines: Sequence[str], exact: Iterable[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
-    """Return the lines in which spans of a text begin, with the spans in them."""
+    """Return the lines in which spans of a text begin, with the spans in them.
+
+    A span behind the line break that ends the text is one of the last line: no line follows.
+    """
     matches: dict[int, list[tuple[int, int]]] = {}
     number, begin = 1, 0
-    for start, end in exact:
+    for found, end in exact:
+        start = min(found, len(text) - text.endswith("\n"))
         passed = text.count("\n", begin, start)
         if passed:
             number += passed
@@ -242,7 +245,7 @@ def _matching(lines: Sequence[str], sought: _Sought, places: Iterable[tuple[int,
     found: dict[int, _Line] = {}
     terms_of_word = sought.known.__getitem__
     for number in _likely(lines, sought.needles, places):
-        terms = _NONE.union(*map(terms_of_word, WORD.findall(_scanned(lines[number - 1], sought.needles))))
+        terms = _NONE.union(*map(terms_of_word, WORD.findall(_scanned(lines[number - 1], sought))))
         if terms:
             found[number] = _Line(number, terms)
             if len(found) >= _MAX_LOOKED:
@@ -250,23 +253,26 @@ def _matching(lines: Sequence[str], sought: _Sought, places: Iterable[tuple[int,
     return found
 
 
-def _scanned(line: str, needles: Iterable[str]) -> str:
-    """Return a line as far as its words are looked at: of a very long one, the part around the first likely word."""
+def _scanned(line: str, sought: _Sought) -> str:
+    """Return a line as far as its words are looked at: of a very long one, the part around the first wanted word."""
     if len(line) <= _MAX_SCANNED:
         return line
-    lowered = line.lower()
-    places = [at for at in map(lowered.find, needles) if at >= 0]
-    start = max(0, min(places, default=0) - _MAX_SCANNED // 4)
-    return line[start : start + _MAX_SCANNED]
+    for start in range(0, len(line), _MAX_SCANNED):
+        part = line[start : start + _MAX_SCANNED + MAX_WORD]
+        for _ in _likely((part,), sought.needles, ((1, 1),)):
+            for word in WORD.finditer(part):
+                if sought.known[word[0]]:
+                    begin = max(0, start + word.start() - _MAX_SCANNED // 4)
+                    return line[begin : begin + _MAX_SCANNED]
+    return line[:_MAX_SCANNED]
 
 
 def _likely(lines: Sequence[str], needles: Sequence[str], places: Iterable[tuple[int, int]]) -> Iterator[int]:
     """Yield the numbers of the lines in which a word of the query may stand; most lines are passed over quickly."""
     for first, last in places:
-        # Names such as `parse_config` hold signs that terms do not.
-        bare = folded("\n".join(lines[first - 1 : last])).replace("_", "").replace("-", "")
-        present = [needle for needle in needles if needle in bare]
-        for number, line in enumerate(bare.split("\n"), first) if present else ():
+        part = bare("\n".join(lines[first - 1 : last]))
+        present = [needle for needle in needles if needle in part]
+        for number, line in enumerate(part.split("\n"), first) if present else ():
             for needle in present:
                 if needle in line:
                     yield number
@@ -380,7 +386,7 @@ def _marked(
 
 def _word_spans(text: str, sought: _Sought) -> list[tuple[int, int]]:
     """Return where words of the query stand in a line; of a very long one, where they are looked at."""
-    scanned = _scanned(text, sought.needles)
+    scanned = _scanned(text, sought)
     start = text.find(scanned)
     every = (word.span() for word in WORD.finditer(scanned) if sought.known[word[0]])
     return [(start + first, start + last) for first, last in islice(every, _MAX_SPANS)]

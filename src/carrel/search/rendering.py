@@ -16,7 +16,7 @@ from carrel.core.printable import printable_line
 from carrel.core.record import Value, replace
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import with_query
-from carrel.search.answers import MAX_LIMIT, HitLine, SearchAnswer, SearchHit, start_of
+from carrel.search.answers import MAX_LIMIT, Coverage, HitLine, SearchAnswer, SearchHit, start_of
 from carrel.search.requests import DEFAULTS, SearchArguments
 
 RESOURCE: Final = "carrel://search"
@@ -94,7 +94,7 @@ def as_json(answer: SearchAnswer, asked: SearchArguments, *, explains: bool = Fa
     if answer.is_total_least:
         spelled["totalIsAtLeast"] = True
     if answer.coverage.is_partial:
-        spelled["partial"] = {"searched": answer.coverage.searched, "documents": answer.coverage.total}
+        spelled["partial"] = _coverage_json(answer.coverage)
     if answer.notes:
         spelled["notes"] = list(answer.notes)
     return spelled
@@ -206,6 +206,11 @@ def _page(asked: SearchArguments, after: str) -> str:
 
 
 # JSON
+
+
+def _coverage_json(coverage: Coverage) -> dict[str, object]:
+    counts: dict[str, object] = {"searched": coverage.searched, "documents": coverage.total}
+    return counts if coverage.is_counted else {**counts, "documentsIsAtLeast": True}
 
 
 def _hit_json(hit: SearchHit, *, explains: bool) -> dict[str, object]:

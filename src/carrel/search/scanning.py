@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final
 
 from carrel.core.provider import Document
+from carrel.search.expressions import TextTooLong
 from carrel.search.index import SourceText
 from carrel.search.keeper import Keeper
 from carrel.search.passages import passage
@@ -16,7 +17,7 @@ from carrel.search.query import Query
 from carrel.search.ranking import without_grammar
 from carrel.search.reach import Reach
 from carrel.search.sources import path_of
-from carrel.search.words import terms_of
+from carrel.search.words import bare, needles_of, terms_of
 
 FEW: Final = 64
 FEW_BYTES: Final = 1 << 20
@@ -51,7 +52,7 @@ def catch_up(keeper: Keeper, query: Query, reach: Reach, until: float) -> Collec
 
 
 def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -> Collection[str]:
-    words = terms(query)
+    words = needles_of(terms(query))
     now = monotonic()
     read_until = now + (until - now) * _READING_SHARE
     scanned: set[str] = set()
@@ -75,25 +76,28 @@ def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -
     return scanned
 
 
-def terms(query: Query) -> list[str]:
-    """Return the words of which a text must contain one, in lower case; none if there is no such condition."""
+def terms(query: Query) -> tuple[str, ...]:
+    """Return the terms of which a text must have one; none if there is no such condition."""
     words = without_grammar((*query.words, *" ".join(query.phrases).split()))
-    return list(dict.fromkeys(term for word in words for term in terms_of(word)))
+    return tuple(dict.fromkeys(term for word in words for term in terms_of(word)))
 
 
-def _likely_first(waiting: Iterable[Document], words: list[str]) -> list[Document]:
+def _likely_first(waiting: Iterable[Document], words: Collection[str]) -> list[Document]:
     def place(document: Document) -> tuple[int, int]:
-        path = f"{path_of(document.uri)} {document.title}".lower()
+        path = bare(f"{path_of(document.uri)} {document.title}")
         return -sum(word in path for word in words), document.size or 0
 
     return sorted(waiting, key=place)
 
 
-def _count(text: SourceText, query: Query, words: list[str]) -> int:
+def _count(text: SourceText, query: Query, words: Collection[str]) -> int:
     """Return how many words of the query a text or its name holds; for phrases and expressions, whether it matches."""
     if query.must_verify:
-        return int(passage(text.text, query) is not None)
+        try:
+            return int(passage(text.text, query) is not None)
+        except TextTooLong:
+            return 1  # the answer says that it was not searched
     if not words:
         return 1
-    lowered = f"{text.path} {text.title}\n{text.text}".lower()
-    return sum(word in lowered for word in words)
+    content = bare(f"{text.path} {text.title}\n{text.text}")
+    return sum(word in content for word in words)

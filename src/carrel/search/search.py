@@ -21,6 +21,7 @@ from carrel.core.provider import Document
 from carrel.core.record import replace
 from carrel.search.answers import MAX_LIMIT, Coverage, Progress, SearchAnswer, SearchHit, SearchRequest, start_of
 from carrel.search.builder import Builder
+from carrel.search.expressions import TextTooLong
 from carrel.search.hits import hit_of
 from carrel.search.index import Candidate, Candidates
 from carrel.search.keeper import Keeper
@@ -48,7 +49,7 @@ _SPARE: Final = 10
 _MANY: Final = 60
 """Minimum number of candidates if each must be verified."""
 _LEAST_VERIFIED: Final = 5
-"""Candidates that are read even if no time is left: the first of them may be gone."""
+"""Candidates that are read even if no time is left, unless they take long: the first of them may be gone."""
 _CUT: Final = (
     "The time was up before all possible texts were read. Narrow the search with path: or lang:, or use a longer "
     "phrase or expression."
@@ -80,30 +81,29 @@ class Search:
         until = monotonic() + (self._settings.answer_s if within_s is None else within_s)
         reach = self._reach(asked.scheme)
         query = parse(asked.query, self._visible())
-        start = start_of(asked.after)
         with self._builder.giving_way(), _uncollected():
-            own, notes = self._own.ask(query.text, reach, OWN_LIMIT)
-            reach, coverage = self._look(reach, until)
-            _report(coverage, progress)
-            coverage = self._scan(query, reach, until)
-            _report(coverage, progress)
-            query = self._keeper.completed(query, reach)
-            until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
-            limit = max(1, min(asked.limit, MAX_LIMIT))
-            page = _Page(self, query, reach, start, limit, until)
-            page.fill(own)
+            own, failures = self._own.ask(query.text, reach, OWN_LIMIT)
+            page, coverage, is_same = self._page(asked, query, reach, own, until, progress)
+            if not is_same:
+                page, coverage, _ = self._page(asked, query, reach, own, until, progress)
+        query, reach = page.query, page.reach
         with self._keeper.lock:
             unlisted = self._keeper.sources.unlisted(reach.schemes)
-        notes += self._notes(query, reach, coverage)
+        notes = [*failures, *self._notes(query, reach, coverage)]
         notes += [_CUT] if page.is_cut else []
         notes += [f"{name} is still being read: search again for the rest of its hits." for name in unlisted]
-        if unlisted or (coverage.is_partial and not self._keeper.is_full):
+        if unlisted or coverage.is_behind:  # what was only read for this search would be read again for the next
             self._builder.begin()
-        return page.answer(coverage, tuple(notes))
+        is_least = coverage.is_partial or bool(unlisted or failures) or len(own) >= OWN_LIMIT
+        return page.answer(coverage, tuple(notes), is_least=is_least)
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
         return self._builder.build(progress)
+
+    def is_built_elsewhere(self) -> bool:
+        """Return whether another process completes the index now."""
+        return self._builder.is_elsewhere()
 
     def facts(self, *, looks: bool = False) -> Meta:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
@@ -143,10 +143,32 @@ class Search:
             return "building" if self._builder.is_running else "complete"
         if coverage.searched or store.known():
             return "partial"
-        is_kept = not store.is_open and store.written_ms() is not None
+        is_kept = store.opened[0] is None and store.written_ms() is not None
         return "not looked at yet: the first search does" if is_kept else "not built yet: begins with the first search"
 
     # Parts of an answer
+
+    def _page(
+        self,
+        asked: SearchRequest,
+        query: Query,
+        reach: Reach,
+        own: list[Candidate],
+        until: float,
+        progress: Progress | None,
+    ) -> tuple["_Page", Coverage, bool]:
+        """Return a page, what it covers, and whether the index is still the same: a broken one becomes an empty one."""
+        start, limit = start_of(asked.after), max(1, min(asked.limit, MAX_LIMIT))
+        reach, coverage = self._look(reach, until)
+        opened = self._keeper.store.opened
+        _report(coverage, progress)
+        coverage = self._scan(query, reach, until)
+        _report(coverage, progress)
+        query = self._keeper.completed(query, reach)
+        until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
+        page = _Page(self, query, reach, start, limit, until)
+        page.fill(own)
+        return page, coverage, opened == self._keeper.store.opened
 
     def _visible(self) -> list[str]:
         named = {name for mounted in self._catalog.visible() for name in mounted.provider.schemes}
@@ -161,7 +183,7 @@ class Search:
             near = next(iter(get_close_matches(asked.lower(), known, n=1)), "")
             advice = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
             folder = asked.rpartition("://")[2].strip("/").removeprefix("./")
-            if "/" in asked.strip(":/") or " " in asked or "." in asked:
+            if folder not in ("", ".") and ("/" in asked.strip(":/") or " " in asked or "." in asked):
                 advice = f'to search in a folder or file, write path:"{echo(folder)}" in the query'
             raise BadArgument(f"Unknown scheme: {echo(asked)} ({advice})", data={"parameter": "in"})
         return reach_of_caller({asked} if asked else known)
@@ -244,8 +266,8 @@ class _Page:
 
     def __init__(self, search: Search, query: Query, reach: Reach, start: int, limit: int, until: float) -> None:
         self._search = search
-        self._query = query
-        self._reach = reach
+        self.query = query
+        self.reach = reach
         self._start = start
         self._limit = limit
         self._until = until
@@ -264,31 +286,35 @@ class _Page:
         Where only some candidates are hits, one more is looked for: whether there is a next page must not depend on how
         many candidates there are, which words that others may read decide too.
         """
-        limit = self._limit + self._query.must_verify
+        limit = self._limit + self.query.must_verify
         wanted = self._start + self._limit + _SPARE
-        if self._query.must_verify:
+        if self.query.must_verify:
             wanted = max(wanted, _MANY)
         while True:
-            self._found = joined(self._search.find(self._query, self._reach, wanted, self._until), own)
-            if not self._query.must_verify:
+            self._found = joined(self._search.find(self.query, self.reach, wanted, self._until), own)
+            if not self.query.must_verify:
                 self._at = self._passed = max(self._at, min(self._start, len(self._found.found)))
             for candidate in self._found.found[self._at :]:
                 if len(self._hits) >= limit:
                     return
-                if self._at >= _LEAST_VERIFIED and monotonic() > self._until:
-                    self.is_cut = self._query.must_verify
+                late_s = monotonic() - self._until
+                if late_s > (0.0 if self._at >= _LEAST_VERIFIED else _GRACE_S):
+                    self.is_cut = self.query.must_verify
                     return
                 self._take(candidate)
             if len(self._found.found) >= self._found.total:
                 return
             if monotonic() > self._until:
-                self.is_cut = self._query.must_verify
+                self.is_cut = self.query.must_verify
                 return
             wanted *= 8
 
     def _take(self, candidate: Candidate) -> None:
         self._at += 1
-        hit = self._search.verify(candidate, self._query)
+        try:
+            hit = self._search.verify(candidate, self.query)
+        except TextTooLong:
+            hit, self.is_cut = None, True
         if hit is None:
             self._dropped += 1
         elif self._passed < self._start:
@@ -296,12 +322,12 @@ class _Page:
         else:
             self._hits.append(hit)
 
-    def answer(self, coverage: Coverage, notes: tuple[str, ...]) -> SearchAnswer:
-        """Return the page."""
+    def answer(self, coverage: Coverage, notes: tuple[str, ...], *, is_least: bool) -> SearchAnswer:
+        """Return the page; with `is_least` there may be hits that were not searched for."""
         found, hits = self._found, self._hits[: self._limit]
         shown = self._passed + len(hits)
         has_more = self._at < found.total or len(self._hits) > self._limit
         total = shown if found.must_verify else found.total - self._dropped
-        is_least = not found.is_complete or (has_more and found.must_verify)
+        is_least = is_least or self.is_cut or not found.is_complete or (has_more and found.must_verify)
         following = str(shown) if has_more and hits else ""
         return SearchAnswer(tuple(hits), total, coverage, notes, following, is_least)

@@ -38,10 +38,11 @@ class IndexStore:
         self._overlay: Index | None = None
         self._overlaid: dict[str, str] = {}
         self._memory_bytes = 0
+        self._has_ended = False
 
     def open(self) -> bool:
         """Open the index; return whether it is another one than before, as after the file was deleted."""
-        if self._index is not None and self._identity == _identity(self.path):
+        if self._has_ended or (self._index is not None and self._identity == _identity(self.path)):
             return False
         self.close()
         if self.path != MEMORY:
@@ -60,18 +61,21 @@ class IndexStore:
         return True
 
     @property
-    def is_open(self) -> bool:
-        """Whether an index is open."""
-        return self._index is not None
+    def opened(self) -> tuple[Index | None, int]:
+        """What is another value when another index, or an empty one, has taken the place of this one."""
+        return self._index, 0 if self._index is None else self._index.file.generation
 
     @property
     def is_on_disk(self) -> bool:
         """Whether the index that is open is the file."""
         return self._index is not None and self._index.path != MEMORY
 
-    def known(self) -> Mapping[str, str]:
-        """Return the fingerprints of the documents in the index; those in memory are in `overlaid`."""
-        return {} if self._index is None else self._index.known()
+    def known(self, changed: set[str] | None = None) -> Mapping[str, str]:
+        """Return the fingerprints of the documents in the index; those in memory are in `overlaid`.
+
+        Add to `changed` the documents that any process indexed or removed since the last call.
+        """
+        return {} if self._index is None else self._index.known(changed)
 
     @property
     def overlaid(self) -> Mapping[str, str]:
@@ -133,7 +137,8 @@ class IndexStore:
         return max(times) // 1_000_000 if times else None
 
     def end(self) -> None:
-        """Close the index, and use it no more."""
+        """Close the index, and open it no more: a search that is still running would leave it open."""
+        self._has_ended = True
         self.close()
         if self._lease is not None:
             self._lease.close()

@@ -7,6 +7,7 @@ Scripts that write no spaces are cut into pairs of signs.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -43,12 +44,23 @@ def plain(text: str) -> str:
     """Return a text without accents."""
     if text.isascii():
         return text
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+    bare = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+    return bare.replace("ß", "ss").replace("ẞ", "SS")  # before words are parted at signs other than ASCII
 
 
 def folded(text: str) -> str:
     """Return a text without accents and differences of case, character by character."""
     return text.lower() if text.isascii() else plain(text).casefold()
+
+
+def bare(text: str) -> str:
+    """Return a text as `needles_of` its terms lie in it: folded, and without the signs within names."""
+    return folded(text).replace("_", "").replace("-", "")
+
+
+def needles_of(terms: Iterable[str]) -> tuple[str, ...]:
+    """Return for each term what is in every bare text that has it: a stem may end in another letter than its word."""
+    return tuple(dict.fromkeys(term if len(term) < 4 else term[:-1] for term in terms))
 
 
 @lru_cache(maxsize=20_000)

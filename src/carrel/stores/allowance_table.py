@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from carrel.core.hashing import sha256
+from carrel.core.hashing import hex_sha256
 from carrel.core.limits import COMPLETION_BURST, COMPLETIONS_PER_SECOND
 from carrel.stores.database import Database
 
@@ -31,7 +31,7 @@ class AllowanceTable:
 
         The rows are locked in one order, so that replicas never wait for each other in a circle.
         """
-        names = {str(sha256(name.encode("utf-8", "surrogatepass")).hexdigest()): name for name in spent}
+        names = {hex_sha256(name): name for name in spent}
         with self._database.connection() as connection:
             given = (list(names), [float(spent[name]) for name in names.values()])
             rows = connection.execute(_EXCHANGE.encode(), given).fetchall()

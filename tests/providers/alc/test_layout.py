@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,21 @@ def test_a_place_that_is_refused_is_noted(machine: Machine) -> None:
 
     note = "alc: a/logs is not served as alc: it leads out of the project, is denied, or belongs to another user"
     assert note in told(machine)
+
+
+def test_a_place_outside_that_cannot_be_read_is_named_once_and_without_its_path(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = machine.user / ".algocline/packages"
+    packages.mkdir(parents=True)
+    monkeypatch.setattr(
+        "os.access", lambda path, _: os.path.normpath(path) != str(packages)
+    )  # root may read it all the same
+    machine.environment["ALC_PACKAGES_PATH"] = f"../../.algocline/packages:{packages}"
+    with closing(machine.desk()) as desk:
+        health = json.loads(read(desk.catalog, "carrel://health"))
+
+    assert health["problems"] == ["alc: …/packages cannot be read: permission denied"]
 
 
 def test_logs_beside_an_alc_toml_may_not_link_out_of_the_project(machine: Machine) -> None:

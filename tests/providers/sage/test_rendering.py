@@ -364,6 +364,8 @@ def test_a_thesis_that_was_saved_on_purpose_may_begin_with_its_confidence() -> N
         ("a.js", "  open: function () {\n", "open", 1),
         ("A.java", "  this.size = size;\n  private int size;\n", "size", 2),
         ("a.dart", "Widget build(BuildContext context) => Text('x');\n", "build", 1),
+        ("a.lua", "  until open(x) == 3\n", "open", 0),
+        ("a.rb", "  expect open(x) == 3\n", "open", 0),
     ],
 )
 def test_a_definition_is_found_in_its_language_and_not_in_a_comment(

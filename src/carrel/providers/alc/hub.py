@@ -207,7 +207,8 @@ def _non_empty(value: object) -> str | None:
 def _tags(value: object) -> list[str] | None:
     if not isinstance(value, list | dict):
         return None
-    return [item for item in (value.values() if isinstance(value, dict) else value) if isinstance(item, str)]
+    items = value.values() if isinstance(value, dict) else value
+    return [item for item in items if isinstance(item, str)]
 
 
 def origin(record: object) -> dict[str, str]:

@@ -14,7 +14,7 @@ from carrel.core import toml
 from carrel.core.errors import ProviderError
 from carrel.core.provider import Project
 from carrel.core.record import Value
-from carrel.files.data_folder import DataFolder, unreadable
+from carrel.files.data_folder import DataFolder, named, unreadable
 from carrel.files.marks import working_folder
 from carrel.providers.alc import files
 from carrel.providers.alc.files import Absent, AlcFolder, Failed, FileError, Stamp, list_files
@@ -108,7 +108,7 @@ class Layout:
         """Return a sentence about each configured folder that is not served."""
         areas = ("types", "packages", "cards", "scenarios", "evals")
         places = [self.home, *map(self.home.below, areas), *self._log_dirs, *self._packages_path]
-        names = (os.path.relpath(place.path, self._project.root) for place in places if place.is_refused())
+        names = (named(self._project.root, place.path) for place in places if place.is_refused())
         why = "it leads out of the project, is denied, or belongs to another user"
         refused = [f"{name} is not served as alc: {why}" for name in dict.fromkeys(names)]
         return [*refused, *unreadable(self._project.root, *(place.path for place in places)), *self.variants.notes()]

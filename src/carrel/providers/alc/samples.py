@@ -233,7 +233,8 @@ class Samples:
     def _sendable(self, rows: list[str]) -> int:
         """Return how many of the rows fit one message; at least one, which can be read in parts."""
         wires = accumulate((compact_json.wire_size(row) + 1 for row in rows), initial=1)
-        return min(len(rows), max(sum(1 for wire in wires if wire <= self._max_wire) - 1, 1))
+        count = sum(1 for wire in wires if wire <= self._max_wire) - 1
+        return min(len(rows), max(count, 1))
 
     def _rows(self, file: AlcFile, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
         """Yield the physical line and the text of each row of a page; None for a text that is too long."""

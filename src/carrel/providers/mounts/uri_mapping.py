@@ -122,7 +122,8 @@ def _cut(name: str, description: str, title: str) -> dict[str, str]:
 
 
 def _allowed(meta: Meta | None) -> Mapping[str, object] | None:
-    return {key: value for key, value in (without_reserved(meta) or {}).items() if key not in _OWN_FACTS} or None
+    others = without_reserved(meta) or {}
+    return {key: value for key, value in others.items() if key not in _OWN_FACTS} or None
 
 
 def can_be_matched(template: str) -> bool:

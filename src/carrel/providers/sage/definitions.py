@@ -21,8 +21,8 @@ _TYPED: Final = rf"\s*(?:@\w+\s+)*+(?!(?:{'|'.join(_NO_TYPES)})\b)(?:[\w<>\[\],.
 """Annotations, modifiers and a type, as before a name in C and similar languages."""
 
 _USED_TYPE: Final = re.compile(r"\s*[;*&)]|\s+\w+\s*[;,)=\[(]")
-_TAIL: Final = re.compile(r"[^;{}=()]*+(?:\([^()]*+\)[^;{}=()]*+)*+")
-"""The text between the parameters of a function and its body: `const`, `throws …`, an initializer list."""
+_TAIL: Final = re.compile(r"[^;{}=()]*+(?:\([^()]*+\)[^;{}=()]*+)*+(=>|[{;])?")
+"""The text between the parameters of a function and its body: `const`, `throws …`, an initializer list; then `{`."""
 
 MAX_LINE: Final = 1_000
 """Longer lines are generated code, to which no link leads."""
@@ -106,14 +106,14 @@ class _DefinitionForms:
         line = self._lines[at]
         if self._field.match(line) or self._closing.match(line):
             return True
-        return self._typed.match(line) is not None and self._after_parameters(at) in (";", "=")
+        return self._typed.match(line) is not None and self._after_parameters(at) in (";", "=>")
 
     def is_member(self, at: int) -> bool:
         """Return whether the line assigns a value to the name in a table or an object."""
         return self._member.match(self._lines[at]) is not None
 
     def _after_parameters(self, at: int) -> str:
-        """Return the character after the parameters: `{` before a body, `;` after a declaration; empty if neither."""
+        """Return what follows the parameters: `{` or `=>` before a body, `;` after a declaration; else nothing."""
         line = self._lines[at]
         found = self._typed.match(line) or self._bare.match(line)
         if found is None:
@@ -124,7 +124,7 @@ class _DefinitionForms:
             depth += (letter == "(") - (letter == ")")
             if not depth:
                 tail = _TAIL.match(rest, place + 1)
-                return rest[tail.end() : tail.end() + 1] if tail is not None else ""
+                return (tail[1] or "") if tail is not None else ""
         return ""
 
 

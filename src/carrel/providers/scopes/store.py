@@ -120,7 +120,8 @@ class Store:
                     self._generation += 1
                     held = self._poll = opened
                 held.connection.allow_time(self.read_s)
-                return f"{self._generation}:{held.connection.execute('PRAGMA data_version').fetchone()[0]}"
+                version = held.connection.execute("PRAGMA data_version").fetchone()[0]
+                return f"{self._generation}:{version}"
             finally:
                 if self._is_closed:
                     self._stop_polling()

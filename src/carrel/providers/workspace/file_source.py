@@ -120,7 +120,8 @@ class _Search:
                 break
             count, after = _count(chunk, mark)
             if wanted is not None and passed + count >= wanted:
-                return wanted, base + next(islice(_marks(chunk, mark), wanted - passed - 1, None)) + len(mark)
+                at = next(islice(_marks(chunk, mark), wanted - passed - 1, None))
+                return wanted, base + at + len(mark)
             passed += count
             place = base + after if count else place
             following = self._source.data_from(base + len(chunk))
