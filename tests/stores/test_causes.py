@@ -47,6 +47,11 @@ DEMANDS = "is not as its URL demands: see channel_binding, require_auth, gssencm
             "lacks tables of its version: restore it from a backup",
             "The store lacks tables that it should have; nothing was changed",
         ),
+        (
+            "02000",
+            "lacks rows of its table carrel_generations: restore it from a backup",
+            "The store lacks rows that it should have; nothing was changed",
+        ),
         ("42P07", "has tables, but not carrel_schema, which says their version: restore it from a backup", AWAY),
         ("3F000", "has no schema to create tables in: see its search_path", AWAY),
         ("3D000", NO_DATABASE, AWAY),

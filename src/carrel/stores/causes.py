@@ -86,6 +86,11 @@ CAUSES: Final = (
         ("42P01", "42703"),
         for_clients="The store lacks tables that it should have; nothing was changed",
     ),
+    Cause(
+        f"lacks rows of its table carrel_generations: {RESTORE}",
+        ("02000",),
+        for_clients="The store lacks rows that it should have; nothing was changed",
+    ),
     Cause(f"has tables, but not carrel_schema, which says their version: {RESTORE}", ("42P07",)),
     Cause("has no schema to create tables in: see its search_path", ("3F000",)),
     Cause("is busy: another program keeps it waiting; try again", ("55P03", "40P01", "57014")),

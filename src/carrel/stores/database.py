@@ -249,11 +249,10 @@ class Database:
             turn.release()
 
     def generation(self, kind: Kind) -> int:
-        """Return a number that grows with every write of a kind; 0 if nothing was ever written."""
+        """Return a number that grows with every write of a kind."""
         statement = f"SELECT generation FROM carrel_generations WHERE kind = '{kind}'"
         with self._translated(), self._begun(statement) as (_, cursor):
-            row = cursor.fetchone()
-            return 0 if row is None else int(row[0])
+            return _generation(cursor)
 
     def dedicated(self) -> psycopg.Connection[Row]:
         """Return a connection outside the pool, for a thread that listens; raise `StoreUnavailable`."""
@@ -483,8 +482,14 @@ def _last_number(cursor: psycopg.Cursor[Row]) -> int:
     """Return the number that the last of several statements returned."""
     while cursor.nextset():
         pass
+    return _generation(cursor)
+
+
+def _generation(cursor: psycopg.Cursor[Row]) -> int:
+    """Return the generation that a statement returned; raise `NoData` if the store lost the row of this kind."""
     row = cursor.fetchone()
-    assert row is not None, "the store lacks a kind of records"
+    if row is None:
+        raise postgres.NoData
     return int(row[0])
 
 
@@ -494,11 +499,15 @@ def _bounds(seconds: float) -> str:
 
 
 def _check_tables(address: StoreAddress, connection: psycopg.Connection[Row]) -> None:
-    """Raise an error if a table is missing, or if this user may not read and write it."""
+    """Raise an error if a table is missing, if this user may not read and write it, or if a generation is missing."""
     for table, is_missing in connection.execute(_UNUSABLE, (list(TABLES),)):
         if is_missing:
             raise ConfigError(f"the store {address.shown} lacks the table {table}: {RESTORE}")
         raise postgres.InsufficientPrivilege
+    kinds = list(get_args(Kind))
+    [(found,)] = connection.execute("SELECT count(*) FROM carrel_generations WHERE kind = ANY(%s)", (kinds,)).fetchall()
+    if found < len(kinds):
+        raise postgres.NoData
 
 
 def _check_can_migrate(connection: psycopg.Connection[Row], version: int) -> None:
