@@ -87,6 +87,48 @@ def test_a_file_that_is_larger_than_what_may_wait_arrives_whole(
     assert text(provider, URI) == "".join(f"{number}:{'x' * 500}\n" for number in range(400))
 
 
+class HeldDesk(Desk):
+    """A desk that takes the beginning of a log, and holds what follows until it is released."""
+
+    def __init__(self, provider: Logs) -> None:
+        super().__init__(provider)
+        self.released = threading.Event()
+
+    def post(self, path: str, body: bytes) -> Mapping[str, object]:
+        if self.bodies:
+            self.released.wait()
+        return super().post(path, body)
+
+
+def test_lines_of_a_file_that_the_desk_would_drop_at_once_are_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "MAX_BYTES", 8_192)
+    monkeypatch.setattr(sender, "BATCH_BYTES", 1_024)
+    monkeypatch.setattr(sender, "NEVER_REACHED_S", 1_000.0)
+    provider = logs(tmp_path, pushed_max_bytes=4_096)
+    desk = HeldDesk(provider)
+    log = send_to(desk)
+    until(lambda: desk.bodies)
+    lines = [f"{number}:{'x' * 500}\n" for number in range(400)]
+
+    def push() -> None:
+        for line in lines:
+            log.feed("out", line.encode())
+            log.wait_for_room()
+
+    with ThreadPoolExecutor(1) as pushing:
+        try:
+            pushing.submit(push).result(10)
+        finally:
+            desk.released.set()
+
+    assert log.end(0, is_patient=True) is True
+    assert text(provider, URI) == "".join(lines[-8:])
+    assert meta(provider, URI)["dropped-entries"] == 392
+    assert sum(map(len, desk.bodies)) < 40_000
+
+
 @pytest.mark.parametrize("refusal", ["", "no"])
 def test_a_desk_that_does_not_answer_or_refuses_is_waited_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str

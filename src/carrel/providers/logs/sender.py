@@ -17,7 +17,7 @@ from carrel.core.errors import ConfigError, Unreachable
 from carrel.core.isotime import now_ms
 from carrel.providers.logs.log import STREAMS, Bounds, Kind, LogOrigin, State
 from carrel.providers.logs.ring import LogLine, Stream
-from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line
+from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line, is_count
 from carrel.providers.logs.spooled_log import HEARTBEAT_S
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class LogSender:
         self._newest = 0
         self._is_begun = self._is_done = self._is_hurried = False
         self._is_patient = True
+        self._desk_keeps = float("inf")
         self._give_up_at = float("inf")
         self._thread = threading.Thread(target=self._run, name="carrel-log-sender", daemon=True)
 
@@ -92,7 +93,10 @@ class LogSender:
         self._enter(stream, self._assemblers[stream].feed(data))
 
     def wait_for_room(self) -> None:
-        """Wait until the desk has most of the lines; never again after it did not answer in time."""
+        """Wait until the desk has most of the lines; never again after it did not answer in time.
+
+        A desk that keeps no more than may wait here is not waited for: it would drop the older lines as well.
+        """
         with self._changed:
             self._is_hurried = True
             self._changed.notify_all()
@@ -100,10 +104,11 @@ class LogSender:
             self._is_patient = self._is_patient and has_room
 
     def _has_room(self) -> bool:
+        if self._desk_keeps <= MAX_BYTES or not self._is_patient:
+            return True
         count = self._ring.newest - self._newest
         unsent = islice(reversed(self._ring.entries), count)
-        few = count <= MAX_ENTRIES // 2 and sum(one.line.size for one in unsent) <= 2 * BATCH_BYTES
-        return few or not self._is_patient
+        return count <= MAX_ENTRIES // 2 and sum(one.line.size for one in unsent) <= 2 * BATCH_BYTES
 
     def flush(self) -> None:
         """Add unfinished lines."""
@@ -185,6 +190,8 @@ class LogSender:
             if self._end is not None and not self._is_begun:
                 self._give_up_at = monotonic() + END_S
             self._newest, self._is_begun = newest, True
+            if is_count(kept := answer.get("max_bytes")):
+                self._desk_keeps = kept
             self._changed.notify_all()
             self._is_done = is_all and self._end is not None and newest >= self._ring.newest
 
