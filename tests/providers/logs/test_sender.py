@@ -100,6 +100,16 @@ class HeldDesk(Desk):
         return super().post(path, body)
 
 
+class SlowDesk(Desk):
+    """A desk that needs two thirds of the time in which an answer is expected."""
+
+    now = 0.0
+
+    def post(self, path: str, body: bytes) -> Mapping[str, object]:
+        self.now += sender.END_S * 2 / 3
+        return super().post(path, body)
+
+
 def test_lines_of_a_file_that_the_desk_would_drop_at_once_are_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +137,19 @@ def test_lines_of_a_file_that_the_desk_would_drop_at_once_are_not_sent(
     assert text(provider, URI) == "".join(lines[-8:])
     assert meta(provider, URI)["dropped-entries"] == 392
     assert sum(map(len, desk.bodies)) < 40_000
+
+
+def test_a_file_arrives_over_a_slow_line_as_long_as_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "BATCH_BYTES", 1_024)
+    provider = logs(tmp_path)
+    desk = SlowDesk(provider)
+    monkeypatch.setattr(sender, "monotonic", lambda: desk.now)
+    log = send_to(desk)
+    for number in range(100):
+        log.feed("out", f"{number}:{'x' * 500}\n".encode())
+
+    assert log.end(0, is_patient=True) is True
+    assert text(provider, URI) == "".join(f"{number}:{'x' * 500}\n" for number in range(100))
 
 
 @pytest.mark.parametrize("refusal", ["", "no"])

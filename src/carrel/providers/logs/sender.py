@@ -68,7 +68,7 @@ class LogSender:
         self._end: End | None = None
         self._newest = 0
         self._is_begun = self._is_done = self._is_hurried = False
-        self._is_patient = True
+        self._is_patient, self._waits = True, False
         self._desk_keeps = float("inf")
         self._give_up_at = float("inf")
         self._thread = threading.Thread(target=self._run, name="carrel-log-sender", daemon=True)
@@ -118,12 +118,12 @@ class LogSender:
     def end(self, exit_code: int | None, state: State = "exited", *, is_patient: bool = False) -> bool:
         """Send the rest and the end; return whether the desk has everything.
 
-        A patient end waits for the answer to the last try, however long it takes.
+        A patient end waits for the answer to the last try, however long it takes, and as long as the desk takes lines.
         """
         for stream, assembler in self._assemblers.items():
             self._enter(stream, assembler.flush(is_end=True))
         with self._changed:
-            self._end = End(state, exit_code, now_ms())
+            self._end, self._waits = End(state, exit_code, now_ms()), is_patient
             self._give_up_at = monotonic() + (END_S if self._is_begun else NEVER_REACHED_S)
             self._changed.notify_all()
         while self._thread.is_alive():
@@ -187,7 +187,7 @@ class LogSender:
         if not isinstance(newest, int):
             raise ConfigError("the answer is not that of a Carrel desk; check the address")
         with self._changed:
-            if self._end is not None and not self._is_begun:
+            if self._end is not None and (not self._is_begun or (self._waits and newest > self._newest)):
                 self._give_up_at = monotonic() + END_S
             self._newest, self._is_begun = newest, True
             if is_count(kept := answer.get("max_bytes")):
