@@ -1,6 +1,7 @@
 """Sending a log to another desk: everything arrives once, in order, whatever happens on the way."""
 
 import random
+import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ import pytest
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import ConfigError, Unreachable
+from carrel.core.limits import MAX_MESSAGE_BYTES
 from carrel.providers.logs import Logs, sender
 from carrel.providers.logs.log import LogOrigin
 from carrel.providers.logs.sender import LogSender, find_origin
@@ -150,6 +152,20 @@ def test_a_file_arrives_over_a_slow_line_as_long_as_it_goes_on(tmp_path: Path, m
 
     assert log.end(0, is_patient=True) is True
     assert text(provider, URI) == "".join(f"{number}:{'x' * 500}\n" for number in range(100))
+
+
+@pytest.mark.parametrize("character", ['"', "\U0001f600"])
+def test_a_line_that_is_larger_than_a_message_is_cut_and_the_rest_arrives(tmp_path: Path, character: str) -> None:
+    provider = logs(tmp_path)
+    desk = Desk(provider)
+    log = send_to(desk)
+    log.feed("out", f"{character * 3_000_000}\nnext\n".encode())
+
+    assert log.end(0) is True
+    first, second = text(provider, URI).splitlines()
+    assert (first.startswith(character * 1_000), second) == (True, "next")
+    assert re.search(r"…\[cut \d{7,} bytes\]$", first)
+    assert max(map(len, desk.bodies)) < MAX_MESSAGE_BYTES
 
 
 @pytest.mark.parametrize("refusal", ["", "no"])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from carrel.core.errors import ConfigError, Unreachable
 from carrel.core.isotime import now_ms
 from carrel.providers.logs.log import STREAMS, Bounds, Kind, LogOrigin, State
-from carrel.providers.logs.ring import LogLine, Stream
+from carrel.providers.logs.ring import LogLine, Ring, Stream
 from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line, is_count
 from carrel.providers.logs.spooled_log import HEARTBEAT_S
 
@@ -27,6 +27,8 @@ MAX_BYTES: Final = 4_194_304
 """Maximum bytes of lines that wait while the desk cannot be reached; above it, the oldest are dropped."""
 MAX_ENTRIES: Final = MAX_BYTES // 64
 BATCH_BYTES: Final = 262_144
+MAX_LINE_BYTES: Final = 262_144
+"""Maximum bytes of a line; a longer one is cut. With escapes, a batch and one line more fit a message to the desk."""
 GATHER_S: Final = 0.3
 """How long lines are collected before they are sent."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -56,14 +58,14 @@ class LogSender:
         self, to: Receiver, kind: Kind, log_id: str, program: str, origin: LogOrigin, warn: Callable[[str], None]
     ) -> None:
         """Prepare a log; `warn` is called with the first problem only."""
-        bounds = Bounds(MAX_BYTES, MAX_ENTRIES, redact=True)
+        lines = Bounds(MAX_LINE_BYTES, redact=True)
         sent = _with_key(origin, secrets.token_urlsafe(24))
         self._path = f"/logs/{kind}/{log_id}"
         self._header = json.dumps({"program": program, "ms": now_ms(), "origin": sent}).encode() + b"\n"
         self._to = to
         self._warn: Callable[[str], None] | None = warn
-        self._ring = bounds.ring()
-        self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
+        self._ring = Ring(MAX_BYTES, MAX_ENTRIES)
+        self._assemblers: dict[Stream, Assembler] = {stream: lines.assembler() for stream in STREAMS}
         self._changed = threading.Condition()
         self._end: End | None = None
         self._newest = 0
