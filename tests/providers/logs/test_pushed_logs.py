@@ -212,6 +212,17 @@ def test_a_long_log_keeps_its_end_within_its_bounds(tmp_path: Path) -> None:
     assert (fresh.size, (fresh.meta or {})["dev.carrel/entries"]) == (found["total"], found["entries"])
 
 
+def test_the_documents_name_the_number_of_lines_that_a_log_keeps(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_max_bytes=64 * 20)
+    push(provider, *[entry(seq, "") for seq in range(1, 101)])
+    assert meta(provider, URI)["entries"] == 20
+
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    for page in ("team.md", "providers/logs.md"):
+        words = " ".join((docs / page).read_text(encoding="utf-8").split())
+        assert f"one line for each 64 bytes of it ({4_194_304 // 64:,} lines by default)" in words
+
+
 def test_a_line_longer_than_the_log_is_cut(tmp_path: Path) -> None:
     provider = logs(tmp_path, pushed_max_bytes=100)
 
