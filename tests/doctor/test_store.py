@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from carrel.doctor import store
+from carrel.doctor import settings, store
 from carrel.doctor.checks import NOT_EXAMINED
 from carrel.doctor.examination import examine
 from carrel.stores.migrations import MIGRATIONS, VERSION
@@ -93,6 +93,7 @@ def test_a_store_that_cannot_be_reached_is_a_problem_without_its_password(ward: 
 
     found = ward.one(store.store)
 
+    assert ward.find(settings.settings_values) == [], "it is reported once, with the fix that fits"
     assert (found.state, found.message) == (
         "problem",
         f"the store 127.0.0.1:{unused_port}/team cannot be reached: is Postgres running there?",
