@@ -34,7 +34,8 @@ def test_lines_are_taken_with_a_token_that_may_write(tmp_path: Path) -> None:
     with listening(application(provider, guard=GUARD)) as port:
         desk = DeskAddress(f"http://127.0.0.1:{port}/mcp", "writes\n")
         for _ in range(2):
-            assert desk.post("/logs/build/ci_1", BODY) == {"uri": "logs://build/ci_1", "newest": 1}
+            taken = {"uri": "logs://build/ci_1", "newest": 1, "max_bytes": 4_194_304}
+            assert desk.post("/logs/build/ci_1", BODY) == taken
         desk.close()
     assert text(provider, "logs://build/ci_1") == "one\n"
 

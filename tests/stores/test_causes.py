@@ -20,6 +20,8 @@ NOT_POSTGRES = "is not Postgres: another program answers at this port"
 READ_ONLY = "is read-only: name the primary server, or see default_transaction_read_only"
 TLS = "cannot agree on TLS: check sslmode and the certificates"
 OPTION = "has a URL with an option that libpq or Postgres does not accept"
+NOT_FROM_HERE = "does not accept this user from this machine: see its pg_hba.conf"
+REFUSES = "refuses the connection: see its log"
 DEMANDS = "is not as its URL demands: see channel_binding, require_auth, gssencmode and target_session_attrs"
 
 
@@ -46,6 +48,11 @@ DEMANDS = "is not as its URL demands: see channel_binding, require_auth, gssencm
             "42P01",
             "lacks tables of its version: restore it from a backup",
             "The store lacks tables that it should have; nothing was changed",
+        ),
+        (
+            "02000",
+            "lacks rows of its table carrel_generations: restore it from a backup",
+            "The store lacks rows that it should have; nothing was changed",
         ),
         ("42P07", "has tables, but not carrel_schema, which says their version: restore it from a backup", AWAY),
         ("3F000", "has no schema to create tables in: see its search_path", AWAY),
@@ -124,7 +131,7 @@ _FAILED = 'connection failed: connection to server at "10.0.0.1", port 5432 fail
         ),
         (
             f'{_FATAL}no pg_hba.conf entry for host "10.0.0.2", user "ann", database "team", SSL encryption',
-            "does not accept this user from this machine: see its pg_hba.conf",
+            NOT_FROM_HERE,
         ),
         (f"{_FAILED}received invalid response to SSL negotiation: H", NOT_POSTGRES),
         (f"{_FAILED}received unencrypted data after SSL response", NOT_POSTGRES),
@@ -162,7 +169,13 @@ _FAILED = 'connection failed: connection to server at "10.0.0.1", port 5432 fail
             "consuming input failed: SSL connection has been closed unexpectedly",
             "closes the connection: is it Postgres, and what does its log say?",
         ),
-        (f"{_FATAL}Ausgeschlossen", "refuses the connection: see its log"),
+        (f"{_FATAL}Ausgeschlossen", REFUSES),
+        (f"{_FATAL}Passwort-Authentifizierung für Benutzer »timeout« fehlgeschlagen", REFUSES),
+        (f"{_FATAL}kein pg_hba.conf-Eintrag für Host »10.0.0.2«, Benutzer »ann«, SSL-Verschlüsselung", NOT_FROM_HERE),
+        (f'{_FATAL}pg_hba.conf rejects connection for host "10.0.0.2", user "ann", SSL encryption', NOT_FROM_HERE),
+        (f"{_FAILED}ВАЖНО:  пользователь не прошёл проверку подлинности", REFUSES),
+        (f"{_FAILED}致命的エラー:  接続が多すぎます", REFUSES),
+        ('connection to server at "böse.example", port 5432 failed: No route to host', "cannot be reached"),
         (f"{_FAILED}No route to host", "cannot be reached"),
     ],
 )

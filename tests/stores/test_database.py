@@ -86,6 +86,22 @@ def prepared_for(server: PostgresServer, *grants: str) -> Iterator[str]:
 # The schema
 
 
+@pytest.mark.parametrize("lost", ["", " WHERE kind = 'logs'"])
+def test_a_store_without_its_generations_is_named_at_the_start_and_at_a_call(
+    store_url: str, store: Database, lost: str
+) -> None:
+    run(store_url, f"DELETE FROM carrel_generations{lost}")
+
+    assert refusal(store_url) == (
+        f"the store {store.address.shown} lacks rows of its table carrel_generations: restore it from a backup"
+    )
+    with pytest.raises(StoreUnavailable, match="lacks rows") as refused, store.writing("logs", SECONDS):
+        pytest.fail("a write without a generation")
+    assert refused.value.detail == refusal(store_url)
+    with pytest.raises(StoreUnavailable, match="lacks rows"):
+        store.generation("logs")
+
+
 def test_an_empty_database_gets_the_present_schema(store_url: str, store: Database) -> None:
     assert rows(store_url, "SELECT version FROM carrel_schema") == [(VERSION,)]
     store.prepare()

@@ -90,6 +90,7 @@ class BucketContents:
         self._took_s = 0.0
         self._ask_at = 0.0
         self._fault: BucketFault | None = None
+        self._logged = ""
 
     def begin(self, age_s: float = FRESH_S) -> None:
         """Renew the list in the background if it is older than `age_s`."""
@@ -120,6 +121,13 @@ class BucketContents:
         """Wait until a list that is being made came or failed, at most `timeout_s`; return False after a timeout."""
         return self._refresh.wait(timeout_s)
 
+    def log_fault(self) -> None:
+        """Log why the list was not renewed, once: for callers that go on without it."""
+        fault = "" if self._fault is None else str(self._fault)
+        if fault and fault != self._logged:
+            self._logged = fault
+            log.warning("the bucket of @%s cannot be listed: %s", self._name, fault)
+
     def state(self) -> TableState:
         """Return the state of the list."""
         late_s = self._refresh.late_s
@@ -139,12 +147,10 @@ class BucketContents:
                 self._prepared = table
                 self.version += 1
         except BucketFault as fault:
-            if self._fault is None or str(self._fault) != str(fault):
-                log.warning("the bucket of @%s cannot be listed: %s", self._name, fault)
             self._fault, self._ask_at = fault, monotonic() + RETRY_S
             return
         self._took_s, self._listed_at = monotonic() - began, began
-        self._fault = None
+        self._fault, self._logged = None, ""
 
     def _listed(self) -> ObjectTable:
         start = self._address.start

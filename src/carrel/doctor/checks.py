@@ -10,7 +10,7 @@ State = Literal["ok", "note", "problem"]
 Subject = Literal["installation", "project", "providers", "http", "index", "system", "server", "hosts"]
 
 
-NOT_EXAMINED: Final = "not examined, since the settings keep a server from starting"
+NOT_EXAMINED: Final = "not examined: another finding says why"
 """The message of a check that could not run."""
 
 

@@ -33,8 +33,8 @@ def handshake_legacy(setup: Setup) -> Iterator[Finding]:
 
 
 def _handshake(setup: Setup, era: Literal["modern", "legacy"]) -> Iterator[Finding]:
-    if setup.config is None or setup.mistakes or setup.desk_error is not None:
-        return  # the server does not start, and other findings say why
+    if setup.desk is None or setup.mistakes:
+        return  # the server does not start, or would change the store, and other findings say why
     command = [sys.executable, "-P", "-m", "carrel", "serve", "--quiet", *setup.serve_words]
     began = perf_counter()
     said: list[str] = []

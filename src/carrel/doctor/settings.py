@@ -96,7 +96,8 @@ def settings_values(setup: Setup) -> Iterator[Finding]:
     if setup.config_error is not None:
         yield problem(str(setup.config_error), "correct the variable or the option")
     error = setup.desk_error
-    is_found_elsewhere = isinstance(error, ClashingProviders) or re.search(_OF_MOUNTS, str(error))
+    is_of_store = error is not None and error is setup.store_version
+    is_found_elsewhere = is_of_store or isinstance(error, ClashingProviders) or re.search(_OF_MOUNTS, str(error))
     if isinstance(error, ConfigError) and not is_found_elsewhere:
         yield problem(str(error), "correct the setting; `carrel config show --origin` shows where it is")
 

@@ -21,6 +21,7 @@ from carrel.doctor.index_state import IndexState, look_at
 from carrel.doctor.mistakes import Mistake, SettingsFiles, read_settings
 from carrel.files.userdirs import cache_folder, config_folder, state_folder
 from carrel.search.location import index_folder
+from carrel.stores.shared import examine
 
 PATIENCE_S: Final = 15.0
 """How long a provider, a mount or an object has to answer: as long as a mount has to start."""
@@ -52,6 +53,7 @@ class Setup:
         self.free_of: Callable[[str], os.statvfs_result] = os.statvfs
         self._settings = Once(self._read_settings)
         self._configured = Once(self._configure)
+        self._store_examined = Once(self._examine_store)
         self._opened = Once(self._open_desk)
         self._answered = Once(self._ask_all)
         self._hosts_seen = Once(lambda: host_files(self.surroundings))
@@ -130,9 +132,32 @@ class Setup:
 
     # The desk
 
+    def _examine_store(self) -> int | ConfigError | None:
+        try:
+            address = None if self.config is None else self.config.store()
+            return None if address is None else examine(address)
+        except ConfigError as error:
+            return error
+
+    @property
+    def store_version(self) -> int | ConfigError | None:
+        """The version of the schema of the team's store, -1 if it has none; None if no store is configured."""
+        return self._store_examined()
+
+    @property
+    def store_awaits_start(self) -> bool:
+        """Whether a start of a server would change the schema of the store, which an examination must not."""
+        if not isinstance(self.store_version, int):
+            return False
+        from carrel.stores.migrations import VERSION  # only where there is a store
+
+        return self.store_version != VERSION
+
     def _open_desk(self) -> Desk | CarrelError | None:
-        if self.config is None:
+        if self.config is None or self.store_awaits_start:
             return None
+        if isinstance(self.store_version, ConfigError):
+            return self.store_version
         try:
             desk = open_desk(self.config, 0.0)  # a check that needs a gateway waits for it
         except CarrelError as error:
@@ -142,7 +167,10 @@ class Setup:
 
     @property
     def desk(self) -> Desk | None:
-        """The project's desk; None if it cannot be opened. Objects and mounts may still be starting."""
+        """The project's desk; None if it cannot be opened without a change of its store.
+
+        Objects and mounts may still be starting.
+        """
         found = self._opened()
         return found if isinstance(found, Desk) else None
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from carrel.app.app import open_store
 from carrel.core.errors import ConfigError
 from carrel.core.version import how_to_install
-from carrel.doctor.checks import Check, Finding, check, ok, problem
+from carrel.doctor.checks import Check, Finding, check, note, ok, problem
 from carrel.doctor.setup import Setup
 
 
@@ -18,22 +17,20 @@ from carrel.doctor.setup import Setup
     "what the message says; `[store] url` names the store",
 )
 def store(setup: Setup) -> Iterator[Finding]:
-    """Yield whether the store answers, if one is configured."""
-    if setup.config is None:
-        return
-    try:
-        opened = open_store(setup.config)
-    except ConfigError as error:
-        yield problem(str(error), "carrel config show --origin shows where [store] url comes from")
-        return
-    if opened is None:
-        return
-    from carrel.stores.migrations import VERSION  # only where there is a store
-    from carrel.stores.shared import release
-
-    shown = opened.address.shown
-    release(opened)
-    yield ok(f"records are kept in the store {shown}, schema version {VERSION}")
+    """Yield whether the store answers, if one is configured; nothing in it is changed."""
+    found = setup.store_version
+    address = setup.config.store() if setup.config is not None and isinstance(found, int) else None
+    if isinstance(found, ConfigError):
+        yield problem(str(found), "carrel config show --origin shows where [store] url comes from")
+    elif found is not None and address is not None:
+        kept = f"records are kept in the store {address.shown}"
+        if not setup.store_awaits_start:
+            yield ok(f"{kept}, schema version {found}")
+        elif found < 0:
+            yield note(f"{kept}; its tables are made at the first start", "carrel serve")
+        else:
+            why = f"its schema is older, version {found}; a start of this Carrel brings it up to date"
+            yield note(f"{kept}; {why}", "carrel serve; restart every other desk of the store with this version, too")
 
 
 @check(

@@ -42,6 +42,7 @@ _OPTION: Final = Cause(
         "definition of service",
     ),
 )
+_REFUSES: Final = Cause("refuses the connection: see its log", parts=("fatal:",))
 CAUSES: Final = (
     Cause(
         "is starting up: try again in a moment",
@@ -86,6 +87,11 @@ CAUSES: Final = (
         ("42P01", "42703"),
         for_clients="The store lacks tables that it should have; nothing was changed",
     ),
+    Cause(
+        f"lacks rows of its table carrel_generations: {RESTORE}",
+        ("02000",),
+        for_clients="The store lacks rows that it should have; nothing was changed",
+    ),
     Cause(f"has tables, but not carrel_schema, which says their version: {RESTORE}", ("42P07",)),
     Cause("has no schema to create tables in: see its search_path", ("3F000",)),
     Cause("is busy: another program keeps it waiting; try again", ("55P03", "40P01", "57014")),
@@ -123,7 +129,7 @@ CAUSES: Final = (
         "does not accept this user from this machine without TLS: set sslmode=require, or see its pg_hba.conf",
         parts=("no encryption",),
     ),
-    Cause("does not accept this user from this machine: see its pg_hba.conf", parts=("no pg_hba.conf entry",)),
+    Cause("does not accept this user from this machine: see its pg_hba.conf", parts=("pg_hba.conf",)),
     Cause("has a database that takes no connections: see its datallowconn", parts=("not currently accepting",)),
     Cause(
         "has no database of that name, or this user may not open it",
@@ -141,11 +147,11 @@ CAUSES: Final = (
     Cause("cannot be found: check the name of the host", parts=("resolve", "translate host name", "idna")),
     Cause("cannot be reached: is Postgres running there?", parts=("no such file", "refused")),
     Cause("does not answer: check the host, the port and the firewall", parts=("timeout", "timed out")),
-    Cause("refuses the connection: see its log", parts=("fatal:",)),
+    _REFUSES,
 )
 """The first one that fits counts. Parts of messages are compared where there is no SQLSTATE, as while connecting."""
 _UNREACHABLE: Final = Cause("cannot be reached", ("08",))
-_NAMES: Final = re.compile(r"\"[^\"\n]*\"|host(?:addr)?: '[^'\n]*'|host '[^'\n]*'")
+_NAMES: Final = re.compile(r"\"[^\"\n]*\"|[»«„“][^»«„“”\n]*[»«“”]|host(?:addr)?: '[^'\n]*'|host '[^'\n]*'")
 """Names of hosts, users and databases in libpq's messages: a user may be called `timeout`."""
 
 
@@ -158,7 +164,9 @@ def cause(error: Exception) -> Cause:
     if isinstance(error, psycopg.ProgrammingError):
         return _OPTION
     message = _NAMES.sub("", str(error)).lower()
-    return next((one for one in CAUSES if any(part in message for part in one.parts)), _UNREACHABLE)
+    # While it connects, libpq gives no SQLSTATE. Its own texts are English; those of a server may be in any language.
+    unknown = _UNREACHABLE if message.isascii() else _REFUSES
+    return next((one for one in CAUSES if any(part in message for part in one.parts)), unknown)
 
 
 def describe(address: StoreAddress, error: Exception) -> str:

@@ -75,6 +75,10 @@ _UNUSABLE: Final = """SELECT name, to_regclass(name) IS NULL FROM unnest(CAST(%s
     ORDER BY 2 DESC, 1 LIMIT 1"""
 """The first table that is missing, or that this user may not read and write."""
 
+_MIGRATABLE: Final = """SELECT has_schema_privilege(current_schema(), 'CREATE'),
+    (SELECT bool_or(to_regclass(name) IS NOT NULL) FROM unnest(CAST(%s AS text[])) name)"""
+"""Whether this user may create tables, NULL without a schema for them; and whether any table exists."""
+
 _LOCK_KEY: Final = 0x63_61_72_72_65_6C
 """The advisory lock of migrations."""
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -122,15 +126,28 @@ class Database:
 
     def prepare(self) -> None:
         """Connect, check the server, its tables and this user's rights, and migrate the schema; raise ConfigError."""
+        with self._checked() as connection:
+            self._migrate(connection)
+            _check_tables(self.address, connection)
+
+    def examine(self) -> int:
+        """Return the version of the schema, -1 if there is none; check all that `prepare` does, and change nothing."""
+        with self._checked() as connection:
+            version = self._known_version(connection)
+            if version == VERSION:
+                _check_tables(self.address, connection)
+            else:
+                _check_can_migrate(connection, version)
+            return version
+
+    @contextmanager
+    def _checked(self) -> Iterator[BoundedConnection]:
+        """Yield a connection to a server that can be written; turn errors into ConfigError."""
         try:
             with closing(self._connect()) as connection:
                 if connection.execute_within(HUNG_S, "SHOW transaction_read_only").fetchone() == ("on",):
                     raise postgres.ReadOnlySqlTransaction
-                self._migrate(connection)
-                for table, is_missing in connection.execute(_UNUSABLE, (list(TABLES),)):
-                    if is_missing:
-                        raise ConfigError(f"the store {self.address.shown} lacks the table {table}: {RESTORE}")
-                    raise postgres.InsufficientPrivilege
+                yield connection
         except TooOld as error:
             running = f"the store {self.address.shown} runs Postgres {error.version}"
             raise ConfigError(f"{running}; Carrel needs Postgres {OLDEST} or newer") from None
@@ -145,17 +162,7 @@ class Database:
         connection.execute(f"SET lock_timeout = {int(MIGRATE_S * 1000)}".encode())
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK_KEY,))
         with connection.transaction():
-            version = _version(connection)
-            if version > VERSION:
-                raise ConfigError(
-                    f"the store {self.address.shown} has schema version {version}; "
-                    f"this Carrel knows versions up to {VERSION}: update Carrel"
-                )
-            if version == 0:
-                raise ConfigError(
-                    f"the store {self.address.shown} has tables but no version: its table carrel_schema is empty; "
-                    f"{RESTORE}"
-                )
+            version = self._known_version(connection)
             if version < 0:
                 connection.execute("CREATE TABLE carrel_schema (version integer NOT NULL)")
                 connection.execute("INSERT INTO carrel_schema VALUES (0)")
@@ -164,6 +171,20 @@ class Database:
                     connection.execute(statement.encode())
             if version < VERSION:
                 connection.execute("UPDATE carrel_schema SET version = %s", (VERSION,))
+
+    def _known_version(self, connection: psycopg.Connection[Row]) -> int:
+        """Return the version of the schema, -1 if there is none; raise ConfigError if this code cannot use it."""
+        version = _version(connection)
+        if version > VERSION:
+            raise ConfigError(
+                f"the store {self.address.shown} has schema version {version}; "
+                f"this Carrel knows versions up to {VERSION}: update Carrel"
+            )
+        if version == 0:
+            raise ConfigError(
+                f"the store {self.address.shown} has tables but no version: its table carrel_schema is empty; {RESTORE}"
+            )
+        return version
 
     def begin_serving(self) -> None:
         """Begin as a server without a feed: log failures, and start the bus, if there is one; raise ConfigError."""
@@ -228,11 +249,10 @@ class Database:
             turn.release()
 
     def generation(self, kind: Kind) -> int:
-        """Return a number that grows with every write of a kind; 0 if nothing was ever written."""
+        """Return a number that grows with every write of a kind."""
         statement = f"SELECT generation FROM carrel_generations WHERE kind = '{kind}'"
         with self._translated(), self._begun(statement) as (_, cursor):
-            row = cursor.fetchone()
-            return 0 if row is None else int(row[0])
+            return _generation(cursor)
 
     def dedicated(self) -> psycopg.Connection[Row]:
         """Return a connection outside the pool, for a thread that listens; raise `StoreUnavailable`."""
@@ -462,14 +482,43 @@ def _last_number(cursor: psycopg.Cursor[Row]) -> int:
     """Return the number that the last of several statements returned."""
     while cursor.nextset():
         pass
+    return _generation(cursor)
+
+
+def _generation(cursor: psycopg.Cursor[Row]) -> int:
+    """Return the generation that a statement returned; raise `NoData` if the store lost the row of this kind."""
     row = cursor.fetchone()
-    assert row is not None, "the store lacks a kind of records"
+    if row is None:
+        raise postgres.NoData
     return int(row[0])
 
 
 def _bounds(seconds: float) -> str:
     """Return the statement that bounds the time of all others in a transaction."""
     return f"SET LOCAL statement_timeout = {int(seconds * 1000)}; SET LOCAL lock_timeout = {int(seconds * 1000)}"
+
+
+def _check_tables(address: StoreAddress, connection: psycopg.Connection[Row]) -> None:
+    """Raise an error if a table is missing, if this user may not read and write it, or if a generation is missing."""
+    for table, is_missing in connection.execute(_UNUSABLE, (list(TABLES),)):
+        if is_missing:
+            raise ConfigError(f"the store {address.shown} lacks the table {table}: {RESTORE}")
+        raise postgres.InsufficientPrivilege
+    kinds = list(get_args(Kind))
+    [(found,)] = connection.execute("SELECT count(*) FROM carrel_generations WHERE kind = ANY(%s)", (kinds,)).fetchall()
+    if found < len(kinds):
+        raise postgres.NoData
+
+
+def _check_can_migrate(connection: psycopg.Connection[Row], version: int) -> None:
+    """Raise the error that a migration from a version would meet."""
+    [(may_create, has_tables)] = connection.execute(_MIGRATABLE, (list(TABLES),)).fetchall()
+    if may_create is None:
+        raise postgres.InvalidSchemaName
+    if not may_create:
+        raise postgres.InsufficientPrivilege
+    if version < 0 and has_tables:
+        raise postgres.DuplicateTable
 
 
 def _version(connection: psycopg.Connection[Row]) -> int:

@@ -26,6 +26,15 @@ def acquire(address: StoreAddress) -> "Database":
         return database
 
 
+def examine(address: StoreAddress) -> int:
+    """Return the version of a store's schema, -1 if it has none; raise ConfigError if it cannot be used."""
+    database = acquire(address)
+    try:
+        return database.examine()
+    finally:
+        release(database)
+
+
 def release(database: "Database") -> None:
     """End one use of a database, and close it after the last use."""
     with _lock:

@@ -54,7 +54,7 @@ def test_the_example_for_other_senders_is_taken_as_it_stands(tmp_path: Path) -> 
     example = page.partition("### For other senders")[2].partition("```\n")[2].partition("```")[0].encode()
     provider = logs(tmp_path)
 
-    assert Catalog([provider]).append(URI, example) == {"uri": URI, "newest": 1}
+    assert Catalog([provider]).append(URI, example) == {"uri": URI, "newest": 1, "max_bytes": 4_194_304}
     assert (text(provider, URI), meta(provider, URI)["state"]) == ("compiling\n", "exited")
 
 
@@ -72,10 +72,10 @@ def test_the_id_of_a_log_needs_no_number(tmp_path: Path, name: str, is_taken: bo
 def test_a_log_grows_batch_by_batch_and_ends(tmp_path: Path) -> None:
     provider = logs(tmp_path)
 
-    assert push(provider, entry(1), entry(2, "oops", "err")) == {"uri": URI, "newest": 2}
+    assert push(provider, entry(1), entry(2, "oops", "err")) == {"uri": URI, "newest": 2, "max_bytes": 4_194_304}
     assert (text(provider, URI), meta(provider, URI)["state"]) == ("line 1\noops\n", "running")
 
-    assert push(provider, entry(3), end(7)) == {"uri": URI, "newest": 3}
+    assert push(provider, entry(3), end(7)) == {"uri": URI, "newest": 3, "max_bytes": 4_194_304}
     found = meta(provider, URI)
     assert [found[key] for key in ("state", "exit-code", "entries", "duration-ms", "branch", "commit", "job")] == [
         "exited",
@@ -210,6 +210,17 @@ def test_a_long_log_keeps_its_end_within_its_bounds(tmp_path: Path) -> None:
     assert file_of(tmp_path).stat().st_size < 40_000
     [fresh] = logs(tmp_path, pushed_max_bytes=2_000).entries()
     assert (fresh.size, (fresh.meta or {})["dev.carrel/entries"]) == (found["total"], found["entries"])
+
+
+def test_the_documents_name_the_number_of_lines_that_a_log_keeps(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_max_bytes=64 * 20)
+    push(provider, *[entry(seq, "") for seq in range(1, 101)])
+    assert meta(provider, URI)["entries"] == 20
+
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    for page in ("team.md", "providers/logs.md"):
+        words = " ".join((docs / page).read_text(encoding="utf-8").split())
+        assert f"one line for each 64 bytes of it ({4_194_304 // 64:,} lines by default)" in words
 
 
 def test_a_line_longer_than_the_log_is_cut(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sending a log to another desk: everything arrives once, in order, whatever happens on the way."""
 
 import random
+import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ import pytest
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import ConfigError, Unreachable
+from carrel.core.limits import MAX_MESSAGE_BYTES
 from carrel.providers.logs import Logs, sender
 from carrel.providers.logs.log import LogOrigin
 from carrel.providers.logs.sender import LogSender, find_origin
@@ -85,6 +87,85 @@ def test_a_file_that_is_larger_than_what_may_wait_arrives_whole(
 
     assert log.end(0, is_patient=True) is True
     assert text(provider, URI) == "".join(f"{number}:{'x' * 500}\n" for number in range(400))
+
+
+class HeldDesk(Desk):
+    """A desk that takes the beginning of a log, and holds what follows until it is released."""
+
+    def __init__(self, provider: Logs) -> None:
+        super().__init__(provider)
+        self.released = threading.Event()
+
+    def post(self, path: str, body: bytes) -> Mapping[str, object]:
+        if self.bodies:
+            self.released.wait()
+        return super().post(path, body)
+
+
+class SlowDesk(Desk):
+    """A desk that needs two thirds of the time in which an answer is expected."""
+
+    now = 0.0
+
+    def post(self, path: str, body: bytes) -> Mapping[str, object]:
+        self.now += sender.END_S * 2 / 3
+        return super().post(path, body)
+
+
+def test_lines_of_a_file_that_the_desk_would_drop_at_once_are_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "MAX_BYTES", 8_192)
+    monkeypatch.setattr(sender, "BATCH_BYTES", 1_024)
+    monkeypatch.setattr(sender, "NEVER_REACHED_S", 1_000.0)
+    provider = logs(tmp_path, pushed_max_bytes=4_096)
+    desk = HeldDesk(provider)
+    log = send_to(desk)
+    until(lambda: desk.bodies)
+    lines = [f"{number}:{'x' * 500}\n" for number in range(400)]
+
+    def push() -> None:
+        for line in lines:
+            log.feed("out", line.encode())
+            log.wait_for_room()
+
+    with ThreadPoolExecutor(1) as pushing:
+        try:
+            pushing.submit(push).result(10)
+        finally:
+            desk.released.set()
+
+    assert log.end(0, is_patient=True) is True
+    assert text(provider, URI) == "".join(lines[-8:])
+    assert meta(provider, URI)["dropped-entries"] == 392
+    assert sum(map(len, desk.bodies)) < 40_000
+
+
+def test_a_file_arrives_over_a_slow_line_as_long_as_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "BATCH_BYTES", 1_024)
+    provider = logs(tmp_path)
+    desk = SlowDesk(provider)
+    monkeypatch.setattr(sender, "monotonic", lambda: desk.now)
+    log = send_to(desk)
+    for number in range(100):
+        log.feed("out", f"{number}:{'x' * 500}\n".encode())
+
+    assert log.end(0, is_patient=True) is True
+    assert text(provider, URI) == "".join(f"{number}:{'x' * 500}\n" for number in range(100))
+
+
+@pytest.mark.parametrize("character", ['"', "\U0001f600"])
+def test_a_line_that_is_larger_than_a_message_is_cut_and_the_rest_arrives(tmp_path: Path, character: str) -> None:
+    provider = logs(tmp_path)
+    desk = Desk(provider)
+    log = send_to(desk)
+    log.feed("out", f"{character * 3_000_000}\nnext\n".encode())
+
+    assert log.end(0) is True
+    first, second = text(provider, URI).splitlines()
+    assert (first.startswith(character * 1_000), second) == (True, "next")
+    assert re.search(r"…\[cut \d{7,} bytes\]$", first)
+    assert max(map(len, desk.bodies)) < MAX_MESSAGE_BYTES
 
 
 @pytest.mark.parametrize("refusal", ["", "no"])

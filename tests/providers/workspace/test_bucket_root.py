@@ -504,6 +504,25 @@ def test_a_missing_bucket_and_wrong_credentials_are_reported_without_secrets(
             assert words in caplog.text
 
 
+def test_a_broken_bucket_is_logged_once_and_only_for_those_who_go_on_without_its_list(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = b"<Error><Code>NoSuchBucket</Code></Error>"
+    with ScriptedStore(lambda path, headers: (404, {}, body)) as store:
+        environment = environment_of(tmp_path, None, 'docs = "s3://team/docs"') | {"AWS_ENDPOINT_URL": store.url}
+        environment |= {"AWS_ACCESS_KEY_ID": SECRETS[0], "AWS_SECRET_ACCESS_KEY": SECRETS[1]}
+        with opened(environment, tmp_path) as desk, Client.to(desk.server) as client:
+            [provider] = [one.provider for one in desk.catalog.mounted if isinstance(one.provider, BucketRoot)]
+            assert provider.wait(10)
+            assert text_of(client, "workspace:///local.md") == "# Local\n"
+            assert refusal(client, "workspace://@docs/a.md").word == "unavailable"
+            assert caplog.messages == []
+
+            assert "workspace:///local.md" in [one.uri for one in client.resources()]
+            assert list(client.resources())
+            assert caplog.messages == ["the bucket of @docs cannot be listed: there is no such bucket"]
+
+
 # Settings
 
 

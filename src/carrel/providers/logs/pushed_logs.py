@@ -39,17 +39,21 @@ class Batch(Value, frozen=True):
 
 
 class Added(Value, frozen=True):
-    """What a batch did to a log: its newest entry, and its ETags; `before` is None for a log that was begun."""
+    """What a batch did to a log: its newest entry, and its ETags; `before` is None for a log that was begun.
+
+    `max_bytes` is how much of a log is kept.
+    """
 
     uri: str
     newest: int
     before: str | None
     after: str
     has_ended: bool
+    max_bytes: int
 
     def answer(self) -> Mapping[str, object]:
         """Return the answer to the sender."""
-        return {"uri": self.uri, "newest": self.newest}
+        return {"uri": self.uri, "newest": self.newest, "max_bytes": self.max_bytes}
 
 
 def parse_batch(data: bytes, caller: str) -> Batch:
@@ -115,7 +119,9 @@ class PushedLogs:
         self._known[kind, name] = log
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
-        return Added(log.facts.uri, log.ring.newest, before, log.facts.etag, log.has_end and not had_end)
+        has_ended = log.has_end and not had_end
+        kept = self._bounds.pushed.max_bytes
+        return Added(log.facts.uri, log.ring.newest, before, log.facts.etag, has_ended, kept)
 
     def _make_room(self, folder: int, descriptor: int, log: SpooledLog, size: int) -> None:
         """Make room for more lines; if there is none, shorten the file for the time when they are sent again."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from carrel.core.errors import ConfigError, Unreachable
 from carrel.core.isotime import now_ms
 from carrel.providers.logs.log import STREAMS, Bounds, Kind, LogOrigin, State
-from carrel.providers.logs.ring import LogLine, Stream
-from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line
+from carrel.providers.logs.ring import LogLine, Ring, Stream
+from carrel.providers.logs.spool_lines import SENT_KEYS, End, dropped_line, end_line, entry_line, is_count
 from carrel.providers.logs.spooled_log import HEARTBEAT_S
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ MAX_BYTES: Final = 4_194_304
 """Maximum bytes of lines that wait while the desk cannot be reached; above it, the oldest are dropped."""
 MAX_ENTRIES: Final = MAX_BYTES // 64
 BATCH_BYTES: Final = 262_144
+MAX_LINE_BYTES: Final = 262_144
+"""Maximum bytes of a line; a longer one is cut. With escapes, a batch and one line more fit a message to the desk."""
 GATHER_S: Final = 0.3
 """How long lines are collected before they are sent."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -56,19 +58,20 @@ class LogSender:
         self, to: Receiver, kind: Kind, log_id: str, program: str, origin: LogOrigin, warn: Callable[[str], None]
     ) -> None:
         """Prepare a log; `warn` is called with the first problem only."""
-        bounds = Bounds(MAX_BYTES, MAX_ENTRIES, redact=True)
+        lines = Bounds(MAX_LINE_BYTES, redact=True)
         sent = _with_key(origin, secrets.token_urlsafe(24))
         self._path = f"/logs/{kind}/{log_id}"
         self._header = json.dumps({"program": program, "ms": now_ms(), "origin": sent}).encode() + b"\n"
         self._to = to
         self._warn: Callable[[str], None] | None = warn
-        self._ring = bounds.ring()
-        self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
+        self._ring = Ring(MAX_BYTES, MAX_ENTRIES)
+        self._assemblers: dict[Stream, Assembler] = {stream: lines.assembler() for stream in STREAMS}
         self._changed = threading.Condition()
         self._end: End | None = None
         self._newest = 0
         self._is_begun = self._is_done = self._is_hurried = False
-        self._is_patient = True
+        self._is_patient, self._waits = True, False
+        self._desk_keeps = float("inf")
         self._give_up_at = float("inf")
         self._thread = threading.Thread(target=self._run, name="carrel-log-sender", daemon=True)
 
@@ -92,7 +95,10 @@ class LogSender:
         self._enter(stream, self._assemblers[stream].feed(data))
 
     def wait_for_room(self) -> None:
-        """Wait until the desk has most of the lines; never again after it did not answer in time."""
+        """Wait until the desk has most of the lines; never again after it did not answer in time.
+
+        A desk that keeps no more than may wait here is not waited for: it would drop the older lines as well.
+        """
         with self._changed:
             self._is_hurried = True
             self._changed.notify_all()
@@ -100,10 +106,11 @@ class LogSender:
             self._is_patient = self._is_patient and has_room
 
     def _has_room(self) -> bool:
+        if self._desk_keeps <= MAX_BYTES or not self._is_patient:
+            return True
         count = self._ring.newest - self._newest
         unsent = islice(reversed(self._ring.entries), count)
-        few = count <= MAX_ENTRIES // 2 and sum(one.line.size for one in unsent) <= 2 * BATCH_BYTES
-        return few or not self._is_patient
+        return count <= MAX_ENTRIES // 2 and sum(one.line.size for one in unsent) <= 2 * BATCH_BYTES
 
     def flush(self) -> None:
         """Add unfinished lines."""
@@ -113,12 +120,12 @@ class LogSender:
     def end(self, exit_code: int | None, state: State = "exited", *, is_patient: bool = False) -> bool:
         """Send the rest and the end; return whether the desk has everything.
 
-        A patient end waits for the answer to the last try, however long it takes.
+        A patient end waits for the answer to the last try, however long it takes, and as long as the desk takes lines.
         """
         for stream, assembler in self._assemblers.items():
             self._enter(stream, assembler.flush(is_end=True))
         with self._changed:
-            self._end = End(state, exit_code, now_ms())
+            self._end, self._waits = End(state, exit_code, now_ms()), is_patient
             self._give_up_at = monotonic() + (END_S if self._is_begun else NEVER_REACHED_S)
             self._changed.notify_all()
         while self._thread.is_alive():
@@ -182,9 +189,11 @@ class LogSender:
         if not isinstance(newest, int):
             raise ConfigError("the answer is not that of a Carrel desk; check the address")
         with self._changed:
-            if self._end is not None and not self._is_begun:
+            if self._end is not None and (not self._is_begun or (self._waits and newest > self._newest)):
                 self._give_up_at = monotonic() + END_S
             self._newest, self._is_begun = newest, True
+            if is_count(kept := answer.get("max_bytes")):
+                self._desk_keeps = kept
             self._changed.notify_all()
             self._is_done = is_all and self._end is not None and newest >= self._ring.newest
 

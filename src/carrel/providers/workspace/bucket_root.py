@@ -145,7 +145,10 @@ class BucketRoot(Gateway):
 
     def documents(self) -> Iterator[Document]:
         """Yield every listed object, for search."""
-        self._look()
+        try:
+            self._look()
+        finally:
+            self._contents.log_fault()
         for one in self._listing.every():
             state, title = one.state, one.name.rpartition("/")[2]
             yield Document(one.uri, state.etag, title, one.mime_type, state.size, state.modified_ms)
@@ -154,6 +157,7 @@ class BucketRoot(Gateway):
         """Renew the list in the background, and wait a little for it. Without a list, health says why."""
         with suppress(BucketFault):
             self._contents.look(first_s=first_s)
+        self._contents.log_fault()
 
     def _look(self) -> None:
         """Renew the list in the background, and wait a little for it; raise if there is no list."""
