@@ -69,6 +69,10 @@ def test_the_overview_shows_how_a_host_is_connected_with_the_file(run: Run) -> N
     assert "connect HOST --with code/garden.py" in " ".join(ran.out.split())
 
 
+def test_a_search_of_a_person_finds_what_an_object_has(run: Run) -> None:
+    assert "\ngarden://beds/north  " in run("search", "north", "--with", "code/garden.py").out
+
+
 def test_an_object_that_is_a_provider_of_another_name_is_counted_and_checked(run: Run, project: Path) -> None:
     (project / "pond.py").write_text(
         "from carrel import Project, Provider, Resource, Route, Text\n"

@@ -68,7 +68,7 @@ def search(
             _build(engine, options)
             if not words:
                 return exit_codes.DONE
-        answer = engine.search(arguments.request())
+        answer = engine.search_patiently(arguments.request())
     # The desk is closed, so that it completes nothing itself any more.
     if answer.coverage.is_behind and not options.objects and not engine.is_built_elsewhere():
         _complete_behind(desk)

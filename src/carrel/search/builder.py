@@ -74,6 +74,11 @@ class Builder:
         """Whether the index is being completed."""
         return self._thread is not None and self._thread.is_alive()
 
+    def wait(self, within_s: float) -> None:
+        """Wait until the thread ends, at most this long."""
+        if self._thread is not None:
+            self._thread.join(within_s)
+
     @contextlib.contextmanager
     def giving_way(self) -> Iterator[None]:
         """Have the thread pause for as long as a search runs."""

@@ -44,6 +44,8 @@ _LOOK_SHARE: Final = 0.7
 _LEAST_LOOK_S: Final = 0.1
 _GRACE_S: Final = 1.0
 """How much longer an answer waits if nothing was found: it should contain something."""
+_PATIENCE_S: Final = 2.0
+"""How long a person waits for objects and mounts; an assistant searches again."""
 _SPARE: Final = 10
 """Number of candidates beyond a page, because some may not be hits any more."""
 _MANY: Final = 60
@@ -96,6 +98,13 @@ class Search:
             self._builder.begin()
         is_least = coverage.is_partial or bool(unlisted or failures) or len(own) >= OWN_LIMIT
         return page.answer(coverage, tuple(notes), is_least=is_least)
+
+    def search_patiently(self, asked: SearchRequest) -> SearchAnswer:
+        """Return a page as `search` does, but first wait a moment until objects and mounts were asked and read."""
+        if any(table.is_background and not table.is_listed for table in self._keeper.sources.tables()):
+            self._builder.begin()
+            self._builder.wait(_PATIENCE_S)
+        return self.search(asked)
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
