@@ -16,6 +16,8 @@ from tests.support.waiting import until
 
 KEY = "sk-ant-scripted"
 PATIENCE_MS = str(PATIENCE_S * 1_000)
+CONTROL_U = "\x15"
+"""Deletes what was typed."""
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
@@ -57,6 +59,11 @@ def type_a_mention(tmp_path_factory: pytest.TempPathFactory) -> tuple[Turn, Wire
         with Terminal(HOST.command([]), place) as terminal:
             until(lambda: wire.answers("resources/list"), PATIENCE_S)
             terminal.wait_for("shift+tab to cycle")
+            # It knows a document only some time after the list has come: when it offers it for what is typed.
+            terminal.type("@lighthouse")
+            terminal.wait_for("carrel:workspace:///docs/ligh")
+            terminal.type(CONTROL_U)
+            terminal.wait_for("to paste deleted text")
             terminal.type(PROMPT)
             terminal.wait_for(PROMPT)
             terminal.type("\r")
